@@ -1,0 +1,36 @@
+# Every target works from a fresh clone: it installs packages (as root), configures and builds first.
+JOBS ?= $(shell nproc)
+SOURCES = $(shell git ls-files '*.cc' '*.h')
+
+.PHONY: all deps run test bench package fmt lint clean
+
+all: build/release/build.ninja
+	cmake --build --preset release -j $(JOBS)
+
+deps:
+	@tools/install_deps.sh
+
+build/%/build.ninja: | deps
+	cmake --preset $*
+
+run: all
+	build/release/antiphond
+
+test: all
+	ctest --preset release -j $(JOBS)
+
+bench: all
+	build/release/antiphon bench
+
+package: all
+	cd build/release && cpack -G DEB
+
+fmt:
+	clang-format-14 -i $(SOURCES)
+
+lint: all
+	clang-format-14 --dry-run --Werror $(SOURCES)
+	git ls-files '*.cc' | grep -v '^tests/' | xargs -P $(JOBS) -n 4 clang-tidy-14 --quiet -p build/release
+
+clean:
+	rm -rf build

@@ -1,0 +1,59 @@
+// A checkpoint folder, opened and checked: configurations, tensors and tokenizer of one model.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/model_config.h"
+#include "engine/safetensors.h"
+#include "engine/tokenizer.h"
+
+namespace antiphon::engine {
+
+class Checkpoint {
+ public:
+  // Opens a folder laid out as Kyutai and NVIDIA publish them: config.json (optional or `{}`), LM
+  // safetensors (`moshi_name`, `model.safetensors`, or sharded with an index), Mimi (`mimi_name`,
+  // `tokenizer-*-checkpoint*.safetensors`, `mimi.safetensors`), its config (`mimi_config_name`, or
+  // the built-in published one), sentencepiece (`tokenizer_name`, `tokenizer*.model`). Parts that are
+  // absent are absent here (`lm()`, `mimi()`, `tokenizer()` null); what is present is checked tensor
+  // by tensor. A folder of the codec alone (config.json with `seanet`) opens as such. Throws
+  // InputError.
+  static Checkpoint Open(const std::string& folder);
+
+  const std::string& folder() const { return folder_; }
+  const LmConfig* lm_config() const { return lm_config_ ? &*lm_config_ : nullptr; }
+  const MimiConfig* mimi_config() const { return mimi_config_ ? &*mimi_config_ : nullptr; }
+  // Non-null exactly where the configuration is.
+  const SafeTensors* lm() const { return lm_.get(); }
+  const SafeTensors* mimi() const { return mimi_.get(); }
+  const Tokenizer* tokenizer() const { return tokenizer_.get(); }
+  // Codebooks of Mimi in use: max(dep_q, n_q - dep_q), 8 for PersonaPlex, all for a codec alone.
+  int mimi_codebooks() const;
+  // Files that a talking model needs and the folder lacks, in words ("Mimi codec weights", ...).
+  const std::vector<std::string>& missing() const { return missing_; }
+
+ private:
+  std::string folder_;
+  std::optional<LmConfig> lm_config_;
+  std::optional<MimiConfig> mimi_config_;
+  std::shared_ptr<SafeTensors> lm_;
+  std::shared_ptr<SafeTensors> mimi_;
+  std::shared_ptr<Tokenizer> tokenizer_;
+  std::vector<std::string> missing_;
+};
+
+// Float copies of LM tensors by meaning, whatever naming the file uses: packed
+// (`self_attn.in_proj_weight` [M*3D, D]), per set (`self_attn.in_projs.{m}.weight`) or
+// `in_proj.weight`. `what` is "in_proj" or "out_proj", `set` the weight set of `sets`. Throws
+// InputError where none exists or the shape differs from [rows, cols].
+TensorView AttentionProjection(const SafeTensors& tensors, const std::string& layer_prefix,
+                               const std::string& what, int set, int sets, int64_t rows,
+                               int64_t cols);
+
+// Folder of a built-in model ("embedded"): beside the build tree or installed. Throws InputError.
+std::string FindBuiltInModel(const std::string& name);
+
+}  // namespace antiphon::engine
