@@ -17,11 +17,12 @@ class Checkpoint {
   // Opens a folder laid out as Kyutai and NVIDIA publish them: config.json (optional or `{}`), LM
   // safetensors (`moshi_name`, `model.safetensors`, or sharded with an index), Mimi (`mimi_name`,
   // `tokenizer-*-checkpoint*.safetensors`, `mimi.safetensors`), its config (`mimi_config_name`, or
-  // the built-in published one), sentencepiece (`tokenizer_name`, `tokenizer*.model`). Parts that are
-  // absent are absent here (`lm()`, `mimi()`, `tokenizer()` null); what is present is checked tensor
-  // by tensor. A folder of the codec alone (config.json with `seanet`) opens as such. Throws
+  // the built-in published one), sentencepiece (`tokenizer_name`, `tokenizer*.model`). Parts that
+  // are absent are absent here (`lm()`, `mimi()`, `tokenizer()` null); what is present is checked
+  // tensor by tensor. A folder of the codec alone (config.json with `seanet`) opens as such. Throws
   // InputError.
-  static Checkpoint Open(const std::string& folder);
+  // `weights` names the LM's (or the lone codec's) file instead of the usual one.
+  static Checkpoint Open(const std::string& folder, const std::string& weights = "");
 
   const std::string& folder() const { return folder_; }
   const LmConfig* lm_config() const { return lm_config_ ? &*lm_config_ : nullptr; }
@@ -45,13 +46,21 @@ class Checkpoint {
   std::vector<std::string> missing_;
 };
 
-// Float copies of LM tensors by meaning, whatever naming the file uses: packed
-// (`self_attn.in_proj_weight` [M*3D, D]), per set (`self_attn.in_projs.{m}.weight`) or
-// `in_proj.weight`. `what` is "in_proj" or "out_proj", `set` the weight set of `sets`. Throws
-// InputError where none exists or the shape differs from [rows, cols].
+// An attention projection [rows, cols] by meaning, whatever naming the file uses (section 1.4):
+// packed
+// (`self_attn.in_proj_weight` [sets * rows, cols]), one tensor per set
+// (`self_attn.in_projs.{m}.weight`) or `in_proj.weight`. `layer_prefix`: "transformer.layers.0";
+// `what`: "in_proj" or "out_proj"; `set`: which of `sets` weight sets. Throws InputError where none
+// exists or the shape differs.
 TensorView AttentionProjection(const SafeTensors& tensors, const std::string& layer_prefix,
                                const std::string& what, int set, int sets, int64_t rows,
                                int64_t cols);
+
+// Centroids [bins, dim] of a quantizer level, embedding_sum / max(cluster_usage, 1e-5)
+// (section 2.4), under the current or the older names. `prefix`: "quantizer.rvq_first.vq.layers.0".
+// Throws InputError.
+std::vector<float> MimiCodebook(const SafeTensors& tensors, const std::string& prefix, int bins,
+                                int dim);
 
 // Folder of a built-in model ("embedded"): beside the build tree or installed. Throws InputError.
 std::string FindBuiltInModel(const std::string& name);

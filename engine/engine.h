@@ -31,12 +31,12 @@ struct SessionOptions {
 
 // What the model is and offers.
 struct EngineInfo {
-  std::string model_name;        // e.g. "embedded", "echo", "moshi-7b"
-  std::string family;            // "moshi", "personaplex", "codec"
+  std::string model_name;  // e.g. "embedded", "echo", "moshi-7b"
+  std::string family;      // "moshi", "personaplex", "codec"
   int sample_rate_hz = 24000;
-  int frame_samples = 1920;      // one frame = one tick
-  int slots = 0;                 // sessions that can be resident at once
-  bool has_text = false;         // frames may carry text tokens
+  int frame_samples = 1920;  // one frame = one tick
+  int slots = 0;             // sessions that can be resident at once
+  bool has_text = false;     // frames may carry text tokens
   bool takes_text_prompt = false;
   std::vector<std::string> voices;
   SessionOptions defaults;
@@ -69,11 +69,11 @@ enum class SlotPhase : uint8_t {
 struct FrameIo {
   static constexpr int32_t kNoText = -1;
 
-  SlotId slot;                      // in
-  const float* pcm_in = nullptr;    // in: [frame_samples], -1..1, 24 kHz mono
-  float* pcm_out = nullptr;         // out: [frame_samples]; written if has_audio, untouched otherwise
-  bool has_audio = false;           // out: false while the model has no output yet (the first frames)
-  int32_t text_token = kNoText;     // out: token whose TextPiece is to be shown, or kNoText
+  SlotId slot;                    // in
+  const float* pcm_in = nullptr;  // in: [frame_samples], -1..1, 24 kHz mono
+  float* pcm_out = nullptr;       // out: [frame_samples]; written if has_audio, untouched otherwise
+  bool has_audio = false;         // out: false while the model has no output yet (the first frames)
+  int32_t text_token = kNoText;   // out: token whose TextPiece is to be shown, or kNoText
 };
 
 class Engine {
@@ -112,11 +112,11 @@ class Engine {
 
 // How an engine is built. Thrown errors are InputError.
 struct EngineOptions {
-  std::string model = "embedded";   // "embedded", "echo", or a checkpoint folder
-  std::string executor = "cpu";     // "cpu" or "reference"
-  std::string weights = "auto";     // "auto" (as in the checkpoint), "fp32", "bf16"
-  int slots = 4;                    // sessions resident at once, 1..1024
-  int threads = 0;                  // workers; 0: one per physical core
+  std::string model = "embedded";  // "embedded", "echo", or a checkpoint folder
+  std::string executor = "cpu";    // "cpu" or "reference"
+  std::string weights = "auto";    // "auto" (as in the checkpoint), "fp32", "bf16"
+  int slots = 4;                   // sessions resident at once, 1..1024
+  int threads = 0;                 // workers; 0: one per physical core
 };
 
 // Loads the model, plans every tick, packs the weights and runs a warm-up. Throws InputError.

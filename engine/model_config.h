@@ -32,12 +32,21 @@ struct TransformerConfig {
   NormKind norm = NormKind::kRmsNormF32;
   Gating gating = Gating::kSilu;
   PositionKind position = PositionKind::kRope;
-  int hidden = 0;    // FFN inner width: rows of linear1, or half the rows of gating.linear_in
+  int hidden = 0;  // FFN inner width: rows of linear1, or half the rows of gating.linear_in
   // Depth transformer with per-step hidden widths: one per weight set; empty: `hidden` for all.
   std::vector<int> hidden_per_set;
   bool layer_scale = false;
   bool cross_attention = false;
   int head_dim() const { return dim / heads; }
+};
+
+// A conditioner (section 3.7): tensors under condition_provider.conditioners.<name>.
+struct Conditioner {
+  std::string name;
+  bool is_lut = false;  // look-up table of n_bins + 1 rows; otherwise a given tensor
+  int bins = 0;
+  int dim = 0;
+  bool sum = false;  // added to every input embedding
 };
 
 struct LmConfig {
@@ -55,11 +64,18 @@ struct LmConfig {
   bool depth_weights_per_step = false;
   std::vector<int> depth_schedule;  // [dep_q]: weight set of each step (identity where not given)
   int depth_weight_sets = 0;
-  int depth_low_rank = 0;           // 0: none
+  // Codebooks whose depth tensors (depformer_emb, linears, depformer_norms) the file holds; = dep_q
+  // unless a PersonaPlex file has one speaker's only, which then serves both (section 4).
+  int depth_codebooks = 0;
+  // Index of the codebook tensors that depth step `step` uses.
+  int depth_codebook(int step) const { return step % depth_codebooks; }
+  int depth_low_rank = 0;  // 0: none
   bool has_depth_norm = false;
   NormKind depth_norm = NormKind::kLayerNorm;
   bool demux_second_stream = false;
   int extra_heads = 0;
+  int extra_heads_dim = 0;
+  std::vector<Conditioner> conditioners;
   // Defaults of sampling (lm_gen_config).
   float temp_audio = 0.8F;
   float temp_text = 0.7F;
@@ -86,13 +102,13 @@ struct MimiConfig {
   int last_kernel_size = 3;
   std::vector<int> ratios = {8, 6, 5, 4};
   bool true_skip = true;
-  TransformerConfig transformer;   // encoder and decoder alike
-  int codebooks = 32;              // in the file
+  TransformerConfig transformer;  // encoder and decoder alike
+  int codebooks = 32;             // in the file
   int bins = 2048;
   int codebook_dim = 256;
 
-  int hop() const;             // product of ratios: 960
-  int resample_stride() const; // 25 -> 12.5 Hz: 2
+  int hop() const;              // product of ratios: 960
+  int resample_stride() const;  // 25 -> 12.5 Hz: 2
   int frame_samples() const { return hop() * resample_stride(); }
 };
 
@@ -105,12 +121,17 @@ MimiConfig ParseMimiConfig(const std::string& json_text, const std::string& orig
 // (as published for PersonaPlex and Moshi). What shapes cannot tell (heads, context, delays, norm
 // eps) takes the published models' values, heads chosen so that a head has 128 (temporal) or 64
 // (depth, codec) dimensions. Throws InputError where the tensors are no such model.
-LmConfig InferLmConfig(const SafeTensors& tensors);
-MimiConfig InferMimiConfig(const SafeTensors& tensors);
+using TensorShapes = std::map<std::string, std::vector<int64_t>>;
+LmConfig InferLmConfig(const TensorShapes& tensors, const std::string& origin);
+MimiConfig InferMimiConfig(const TensorShapes& tensors, const std::string& origin);
+// Shapes of an open file, for the two above.
+TensorShapes ShapesOf(const SafeTensors& tensors);
+
+// Corrects what the file alone decides: PersonaPlex files with one speaker's depth weights only.
+void AdaptToTensors(const TensorShapes& tensors, LmConfig* config);
 
 // Every tensor a model of this configuration has, in the published (packed) naming, with its shape:
 // the loader checks against it and `names` tests compare it with the full-size manifests.
-using TensorShapes = std::map<std::string, std::vector<int64_t>>;
 TensorShapes ExpectedLmTensors(const LmConfig& config);
 TensorShapes ExpectedMimiTensors(const MimiConfig& config);
 

@@ -26,7 +26,7 @@ struct Window {
   int64_t begin, end;
 };
 inline Window VisiblePositions(const Op& op, int64_t first_position, int32_t step) {
-  const int64_t total = first_position + op.steps;
+  const int64_t total = first_position + (op.per_query ? step + 1 : op.steps);
   int64_t begin = 0;
   if (op.context > 0) {
     begin = total > op.context ? total - op.context : 0;

@@ -66,6 +66,8 @@ enum class OpKind : uint8_t {
   kEmbed,
   // out[r,:] += sinusoidal position of row position (or `index` with fixed_position), n channels.
   kSinPosition,
+  // out[r,t,:] += weight [n].
+  kAddVector,
   // out[r,:] = the row's given embedding where Row::use_embedding, in: [r, n]; otherwise unchanged.
   kInject,
   // Token timeline of section 3.4 (see token_grid.h): given values to the grid, inputs out.
@@ -96,6 +98,7 @@ struct Op {
   bool replicate = false;       // kWindow: first row repeated at the start
   bool fixed_position = false;  // position is `index` (depth transformer), not the row's
   bool drop_oldest = false;     // kAttention: a full ring hides its oldest entry (section 4.2)
+  bool per_query = false;       // kAttention: every query has a window of its own (one-shot codec)
   bool is_text = false;         // kSample: text parameters, else audio
 
   int32_t steps = 1;  // time steps per row

@@ -48,20 +48,17 @@ constexpr int64_t GridElements(int32_t streams, int32_t ring) {
   return int64_t{2} * streams * ring;
 }
 
-namespace token_grid_internal {
-
-constexpr int32_t Tag(int64_t position, bool given) {
+// What a cell carries beside its token: the position it stands for, and whether the token was
+// given.
+constexpr int32_t GridTag(int64_t position, bool given) {
   return static_cast<int32_t>(position) * 2 + (given ? 1 : 0);
 }
-
-}  // namespace token_grid_internal
 
 // kTokensIn for one row. grid: [2, streams, ring]; user_codes, given, inputs, provided as above,
 // this row's or slot's.
 inline void TokensIn(const TokenLayout& layout, const Row& row, int32_t* grid,
                      const int32_t* user_codes, const int32_t* given, int32_t* inputs,
                      int32_t* provided) {
-  using token_grid_internal::Tag;
   const int32_t cells = layout.streams * layout.ring;
   int32_t* tags = grid + cells;
   // A new tenant: positions begin anew, so tags of the old one must not match.
@@ -77,7 +74,7 @@ inline void TokensIn(const TokenLayout& layout, const Row& row, int32_t* grid,
       const int64_t position = written + layout.delays[s];
       const auto cell = static_cast<int32_t>(s * layout.ring + position % layout.ring);
       grid[cell] = value;
-      tags[cell] = Tag(position, true);
+      tags[cell] = GridTag(position, true);
     }
     const auto cell = static_cast<int32_t>(s * layout.ring + row.position % layout.ring);
     if (row.position <= layout.delays[s]) {
@@ -92,7 +89,7 @@ inline void TokensIn(const TokenLayout& layout, const Row& row, int32_t* grid,
     const auto cell = static_cast<int32_t>(s * layout.ring + target % layout.ring);
     if (target <= layout.delays[s]) {
       provided[s] = s == 0 ? layout.text_initial : layout.audio_initial;
-    } else if (tags[cell] == Tag(target, true)) {
+    } else if (tags[cell] == GridTag(target, true)) {
       provided[s] = grid[cell];
     }
   }
@@ -104,7 +101,6 @@ inline void TokensIn(const TokenLayout& layout, const Row& row, int32_t* grid,
 inline void TokensOut(const TokenLayout& layout, const Row& row, int32_t* grid,
                       const int32_t* provided, const int32_t* sampled, int32_t* out_tokens,
                       int32_t* agent_codes) {
-  using token_grid_internal::Tag;
   int32_t* tags = grid + layout.streams * layout.ring;
   const int64_t target = row.position + 1;
   for (int32_t s = 0; s <= layout.depth_steps; ++s) {
@@ -114,7 +110,7 @@ inline void TokensOut(const TokenLayout& layout, const Row& row, int32_t* grid,
     }
     const auto cell = static_cast<int32_t>(s * layout.ring + target % layout.ring);
     grid[cell] = value;
-    tags[cell] = Tag(target, false);
+    tags[cell] = GridTag(target, false);
   }
   for (int32_t s = 0; s < layout.streams; ++s) {
     int32_t value = kNoToken;

@@ -253,6 +253,16 @@ void SinPosition(const Run& run, const Op& op) {
   });
 }
 
+void AddVector(const Run& run, const Op& op) {
+  const float* vector = run.weights.Data(op.weight);
+  ForRows(run, op, [&](const Control::Rows& rows, int32_t r) {
+    for (int32_t t = 0; t < op.steps; ++t) {
+      float* out = run.arenas.Row(op.out, rows, r) + t * op.out_step;
+      for (int32_t i = 0; i < op.n; ++i) out[i] += vector[i];
+    }
+  });
+}
+
 void Inject(const Run& run, const Op& op) {
   ForRows(run, op, [&](const Control::Rows& rows, int32_t r) {
     if (!rows.rows[r].use_embedding) return;
@@ -308,6 +318,8 @@ void RunOp(const Run& run, const Op& op) noexcept {
       return Embed(run, op);
     case OpKind::kSinPosition:
       return SinPosition(run, op);
+    case OpKind::kAddVector:
+      return AddVector(run, op);
     case OpKind::kInject:
       return Inject(run, op);
     case OpKind::kTokensIn:

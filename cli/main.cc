@@ -1,0 +1,23 @@
+// antiphon: the command line tool. Each subcommand registers itself; this file only dispatches.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+#include "cli/check.h"
+
+int main(int argc, char** argv) {
+  CLI::App app{"antiphon: full-duplex speech models, from the command line"};
+  app.require_subcommand(1);
+  int exit_status = 0;
+  antiphon::cli::RegisterCheck(app, &exit_status);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int status = app.exit(error);
+    return status == 0 ? 0 : 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "antiphon: %s\n", error.what());
+    return 1;
+  }
+  return exit_status;
+}

@@ -1,0 +1,16 @@
+// Executors by their names in options and configuration.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "kernels/executor.h"
+
+namespace antiphon::engine {
+
+// name: "cpu" or "reference"; weights: "auto", "fp32" or "bf16" (cpu); threads: 0 for one per core.
+// Throws InputError naming the field.
+std::unique_ptr<kernels::Executor> MakeExecutor(const std::string& name, const std::string& weights,
+                                                int threads);
+
+}  // namespace antiphon::engine

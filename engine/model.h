@@ -1,0 +1,99 @@
+// A loaded model with everything decided: plans per batch bucket, packed weights, arenas and the
+// control block. It knows rows and frames, not callers; DuplexEngine turns it into sessions.
+//
+// After construction nothing allocates. One thread at a time.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/checkpoint.h"
+#include "engine/lm_plan.h"
+#include "engine/plan_builder.h"
+#include "kernels/executor.h"
+
+namespace antiphon::engine {
+
+struct ModelOptions {
+  int slots = 1;
+  bool with_codec = true;        // plan Mimi encode and decode, where the checkpoint has it
+  bool with_lm = true;           // plan the LM, where the checkpoint has it
+  bool echo = false;             // decode what encode produced (no LM between)
+  int prefill_rows = 16;         // positions of prompt per prefill run; 0: no prefill plan
+  bool all_depth_steps = false;  // compute also those that nothing reads (for checks)
+  bool force_given = false;      // PersonaPlex stepping; set for that family by default
+  AttentionWindow window = AttentionWindow::kStreaming;
+  bool taps = false;  // keep named intermediates; one plan for all slots
+  int codebooks = 0;  // Mimi levels; 0: Checkpoint::mimi_codebooks()
+};
+
+class Model {
+ public:
+  // Builds the plans and packs the weights. Throws InputError.
+  Model(std::shared_ptr<const Checkpoint> checkpoint, const ModelOptions& options,
+        std::unique_ptr<kernels::Executor> executor);
+  ~Model();
+
+  const Checkpoint& checkpoint() const { return *checkpoint_; }
+  const ModelOptions& options() const { return options_; }
+  const kernels::TokenLayout& tokens() const { return tokens_; }
+  kernels::Executor& executor() { return *executor_; }
+  int frame_samples() const { return frame_samples_; }
+  int max_rows() const { return max_rows_; }  // rows that Run takes per stage
+
+  // Rows of a stage, to be filled before a run: [max_rows], prefill [prefill_rows].
+  kernels::Control::Rows& rows(kernels::Stage stage) {
+    return control_.stages[static_cast<int>(stage)];
+  }
+
+  // Frame and token buffers by row.
+  float* pcm_in(int row) { return Io(pcm_in_, row); }               // [frame_samples]
+  float* pcm_out(int row) { return Io(pcm_out_, row); }             // [frame_samples]
+  int32_t* given(int row) { return IoTokens(tokens_.given, row); }  // [streams]
+  const int32_t* out_tokens(int row) { return IoTokens(tokens_.out_tokens, row); }  // [streams]
+  float* embedding(int row) { return Io(embedding_, row); }  // [dim], prefill rows only
+  // Codes by slot.
+  int32_t* user_codes(int slot) { return SlotTokens(tokens_.user_codes, slot); }
+  int32_t* agent_codes(int slot) { return SlotTokens(tokens_.agent_codes, slot); }
+  // A slot's token grid, [2, streams, ring] (token_grid.h).
+  int32_t* token_grid(int slot) { return SlotTokens(tokens_.grid, slot); }
+
+  // Runs encode, step and decode for the rows set (a stage with count 0 is skipped), on the plan of
+  // the smallest bucket that fits.
+  void Run() noexcept;
+  // Runs the prefill stage.
+  void RunPrefill() noexcept;
+
+  // A named intermediate of a row after Run, [steps, width]; null where the plan has none.
+  const float* Tap(const std::string& name, int row, int step = 0) const;
+  const kernels::Plan::Tap* FindTap(const std::string& name) const;
+  const std::vector<kernels::Plan>& plans() const { return plans_; }
+
+ private:
+  float* Io(const kernels::Ref& ref, int row);
+  int32_t* IoTokens(const kernels::Ref& ref, int row);
+  int32_t* SlotTokens(const kernels::Ref& ref, int slot);
+  void Build();
+  kernels::Plan BuildTick(int rows);
+  kernels::Plan BuildPrefill();
+  LmPlanOptions LmOptions() const;
+
+  // Given to us.
+  std::shared_ptr<const Checkpoint> checkpoint_;
+  ModelOptions options_;
+  // Owned by us.
+  std::unique_ptr<kernels::Executor> executor_;
+  std::unique_ptr<ModelLayout> layout_;
+  std::vector<kernels::Plan> plans_;  // by bucket, ascending; the prefill plan last if there is one
+  std::vector<kernels::Row> row_storage_;
+  // State.
+  kernels::Control control_;
+  kernels::TokenLayout tokens_;
+  kernels::Ref pcm_in_, pcm_out_, embedding_;
+  int frame_samples_ = 0;
+  int max_rows_ = 0;
+  size_t tick_plans_ = 0;
+};
+
+}  // namespace antiphon::engine
