@@ -1,4 +1,144 @@
+// The cpu executor: a team of pinned workers walks the op list in step.
+//
+// What is shared and what one worker does alone is decided when the plans arrive: an op is cut
+// among the workers if its work for a full bucket outweighs a barrier, neighbouring small ops are
+// done by the first worker without one. A run is then a list of segments with a barrier between
+// them.
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/worker_pool.h"
 #include "kernels/executor.h"
+
 namespace antiphon::kernels {
-std::unique_ptr<Executor> MakeCpuExecutor(const CpuExecutorOptions&) { return MakeReferenceExecutor(); }
+namespace {
+
+// Multiply-adds below which a barrier (about half a microsecond) costs more than a second worker
+// saves.
+constexpr int64_t kWorthSharing = 32768;
+
+struct Segment {
+  size_t begin = 0, end = 0;  // ops
+  bool shared = false;
+};
+
+struct CompiledPlan {
+  const Plan* plan = nullptr;
+  std::vector<Segment> segments;
+};
+
+CompiledPlan Compile(const Plan& plan, int workers) {
+  CompiledPlan compiled;
+  compiled.plan = &plan;
+  for (size_t i = 0; i < plan.ops.size(); ++i) {
+    const bool shared = workers > 1 && cpu::OpCost(plan.ops[i]) * plan.max_rows >= kWorthSharing;
+    if (!shared && !compiled.segments.empty() && !compiled.segments.back().shared) {
+      compiled.segments.back().end = i + 1;
+    } else {
+      compiled.segments.push_back({i, i + 1, shared});
+    }
+  }
+  return compiled;
 }
+
+int WorkersFor(int requested) {
+  if (requested > 0) return requested;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+class CpuExecutor final : public Executor {
+ public:
+  explicit CpuExecutor(const CpuExecutorOptions& options)
+      : format_(options.weights),
+        pool_(WorkersFor(options.threads), options.pin, [this](int worker) { Work(worker); }) {}
+
+  std::string_view name() const override { return "cpu"; }
+
+  void Prepare(const WeightTable& weights, const std::vector<const Plan*>& plans,
+               const ArenaSizes& sizes) override {
+    weights_.Pack(weights, format_);
+    size_t scratch = 0, longest = 1, widest = 1;
+    for (const Plan* plan : plans) {
+      scratch = std::max(scratch, static_cast<size_t>(plan->scratch_elements));
+      for (const Op& op : plan->ops) {
+        if (op.kind == OpKind::kSample) widest = std::max(widest, static_cast<size_t>(op.n));
+        if (op.kind == OpKind::kAttention) {
+          longest = std::max(longest, static_cast<size_t>(op.capacity));
+        }
+      }
+      plans_.push_back(Compile(*plan, pool_.workers()));
+    }
+    scratch_ = cpu::AlignedBlock(scratch * sizeof(float));
+    state_ = cpu::AlignedBlock(static_cast<size_t>(sizes.state) * sizeof(float));
+    io_ = cpu::AlignedBlock(static_cast<size_t>(sizes.io) * sizeof(float));
+    for (int worker = 0; worker < pool_.workers(); ++worker) {
+      scores_.emplace_back(longest * sizeof(float));
+      candidates_.emplace_back(widest * sizeof(Candidate));
+    }
+  }
+
+  float* state() override { return state_.floats(); }
+  float* io() override { return io_.floats(); }
+  const float* scratch() const override {
+    return const_cast<cpu::AlignedBlock&>(scratch_).floats();
+  }
+
+  void Run(const Plan& plan, const Control& control) noexcept override {
+    const auto found = std::find_if(plans_.begin(), plans_.end(),
+                                    [&](const CompiledPlan& p) { return p.plan == &plan; });
+    running_ = &*found;
+    control_ = &control;
+    pool_.Run();
+  }
+
+  int64_t weight_bytes() const override { return weights_.bytes(); }
+
+ private:
+  void Work(int worker) noexcept {
+    const CompiledPlan& compiled = *running_;
+    const ArenaView arenas{{scratch_.floats(), state_.floats(), io_.floats()}};
+    const cpu::Run run{*compiled.plan, weights_, arenas, *control_};
+    const auto own = static_cast<size_t>(worker);
+    const cpu::WorkerScratch memory{scores_[own].floats(),
+                                    reinterpret_cast<Candidate*>(candidates_[own].data())};
+    const int workers = pool_.workers();
+    for (size_t s = 0; s < compiled.segments.size(); ++s) {
+      const Segment& segment = compiled.segments[s];
+      // Stages without rows this tick are skipped by all alike.
+      const bool idle =
+          control_->stages[static_cast<int>(compiled.plan->ops[segment.begin].stage)].count == 0;
+      if (idle && segment.shared) continue;
+      if (s > 0) pool_.Meet();
+      for (size_t i = segment.begin; i < segment.end; ++i) {
+        if (segment.shared) {
+          cpu::RunOp(run, compiled.plan->ops[i], worker, workers, memory);
+        } else if (worker == 0) {
+          cpu::RunOp(run, compiled.plan->ops[i], 0, 1, memory);
+        }
+      }
+    }
+  }
+
+  // Given to us.
+  const WeightFormat format_;
+  // Owned by us.
+  cpu::PackedWeights weights_;
+  std::vector<CompiledPlan> plans_;
+  cpu::AlignedBlock scratch_, state_, io_;
+  std::vector<cpu::AlignedBlock> scores_, candidates_;  // by worker
+  // State of the run in progress.
+  const CompiledPlan* running_ = nullptr;
+  const Control* control_ = nullptr;
+  // Last, so that its threads end first.
+  cpu::WorkerPool pool_;
+};
+
+}  // namespace
+
+std::unique_ptr<Executor> MakeCpuExecutor(const CpuExecutorOptions& options) {
+  return std::make_unique<CpuExecutor>(options);
+}
+
+}  // namespace antiphon::kernels
