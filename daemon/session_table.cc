@@ -1,0 +1,69 @@
+#include "daemon/session_table.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace antiphon::daemon {
+
+SessionTable::SessionTable(const Parts& parts) : parts_(parts), preparer_(parts.preparers) {
+  for (size_t i = parts_.ticks.lanes(); i > 0; --i) free_.push_back(i - 1);
+}
+
+SessionTable::~SessionTable() {
+  EndAll(SessionEvents::End::kInternal);
+  preparer_.Close();
+}
+
+std::shared_ptr<Session> SessionTable::Admit(SessionEvents& events, Admission* outcome) {
+  *outcome =
+      draining_ ? Admission::kDraining : (free_.empty() ? Admission::kBusy : Admission::kAdmitted);
+  if (*outcome != Admission::kAdmitted) {
+    ++refused_;
+    return nullptr;
+  }
+  const size_t lane = free_.back();
+  free_.pop_back();
+  sessions_.push_back(std::make_shared<Session>(*this, lane, ++admitted_, events));
+  return sessions_.back();
+}
+
+void SessionTable::Release(Session& session, size_t lane,
+                           std::shared_ptr<engine::PreparedSession> prepared) {
+  if (prepared == nullptr) {
+    free_.push_back(lane);
+  } else {
+    parts_.ticks.Leave(lane);
+    leaving_.push_back({lane, std::move(prepared)});
+  }
+  std::erase_if(sessions_, [&](const auto& entry) { return entry.get() == &session; });
+}
+
+void SessionTable::EndAll(SessionEvents::End end) {
+  const auto sessions = sessions_;  // ending takes them out
+  for (const auto& session : sessions) session->End(end);
+}
+
+void SessionTable::OnWake() {
+  std::erase_if(leaving_, [this](const Leaving& leaving) {
+    const Lane& lane = parts_.ticks.lane(leaving.lane);
+    if (lane.phase.load(std::memory_order_acquire) != LanePhase::kReleased) return false;
+    parts_.ticks.Recycle(leaving.lane);
+    free_.push_back(leaving.lane);
+    return true;
+  });
+  const auto sessions = sessions_;
+  for (const auto& session : sessions) session->OnWake();
+}
+
+void SessionTable::OnClock(Time now) {
+  const auto sessions = sessions_;
+  for (const auto& session : sessions) session->OnClock(now);
+}
+
+int SessionTable::pending() const {
+  int pending = *preparing_;
+  for (const auto& session : sessions_) pending += session->pending();
+  return pending;
+}
+
+}  // namespace antiphon::daemon
