@@ -1,13 +1,14 @@
 #include "daemon/tick_loop.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+
+#include "daemon/realtime.h"
 
 namespace antiphon::daemon {
 namespace {
@@ -44,19 +45,14 @@ void TickLoop::Stop() {
 
 void TickLoop::Run() {
   pthread_setname_np(pthread_self(), "tick");
-  SetPriority();
-  while (!stop_.load(kRelaxed)) Turn();
-}
-
-void TickLoop::SetPriority() {
-  if (options_.realtime_priority <= 0) return;
-  sched_param parameters{};
-  parameters.sched_priority = options_.realtime_priority;
-  const int error = pthread_setschedparam(pthread_self(), SCHED_FIFO, &parameters);
-  if (error != 0) {
+  const RealtimeScope realtime(options_.realtime_priority);
+  if (realtime.error() != 0) {
     spdlog::warn("tick thread runs without real-time priority {}: {}", options_.realtime_priority,
-                 std::strerror(error));
+                 std::strerror(realtime.error()));
+  } else if (options_.realtime_priority > 0) {
+    BindToFirstCore();
   }
+  while (!stop_.load(kRelaxed)) Turn();
 }
 
 void TickLoop::Join(size_t index, const engine::PreparedSession& session) noexcept {

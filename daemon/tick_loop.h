@@ -27,7 +27,9 @@ struct TickOptions {
   int lanes = 4;  // sessions at once, 1..1024
   std::chrono::milliseconds period{kFrameMs};
   std::chrono::milliseconds guard{10};  // of each period that prompts leave alone
-  int realtime_priority = 20;           // SCHED_FIFO 1..99; 0: ordinary scheduling
+  // SCHED_FIFO 1..99; 0: ordinary scheduling. The engine should have been made inside a
+  // RealtimeScope of the same priority.
+  int realtime_priority = 20;
   audio::PlayoutOptions playout;
 };
 
@@ -76,7 +78,6 @@ class TickLoop {
   };
 
   void Run();
-  void SetPriority();
   void Skip(Time now) noexcept;
   void ApplyCommands() noexcept;
   void Apply(const Command& command) noexcept;
