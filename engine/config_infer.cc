@@ -131,8 +131,12 @@ LmConfig InferLmConfig(const TensorShapes& tensors, const std::string& origin) {
   if (lm.extra_heads > 0) lm.extra_heads_dim = shapes.At("extra_heads.0.weight", 2, 0);
   if (lm.dep_q > 0) InferDepth(shapes, &lm);
   // Two speakers of n_q / 2 codebooks each; a depth transformer that models both is PersonaPlex's.
-  const int speakers = lm.n_q % 2 == 0 && lm.n_q > 0 ? 2 : 1;
+  // Text-to-speech models also generate all codebooks, but of one speaker, and their second text
+  // stream or cross attention gives them away.
+  const bool tts = lm.demux_second_stream || lm.temporal.cross_attention;
+  const int speakers = !tts && lm.n_q % 2 == 0 && lm.n_q > 0 ? 2 : 1;
   const int per_speaker = lm.n_q / speakers;
+  if (tts) lm.family = Family::kTts;
   if (speakers == 2 && lm.dep_q == lm.n_q) lm.family = Family::kPersonaPlex;
   lm.delays.assign(static_cast<size_t>(lm.streams()), 1);
   lm.delays[0] = 0;

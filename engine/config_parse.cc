@@ -11,6 +11,8 @@ namespace {
 constexpr int kMaxDim = 1 << 17;
 constexpr int kMaxLayers = 1024;
 constexpr int kMaxCard = 1 << 22;
+constexpr int64_t kMaxHop = 1 << 20;  // samples; published codecs have 960
+constexpr size_t kMaxRatios = 16;     // channels double with each
 
 template <typename T>
 struct Name {
@@ -230,6 +232,12 @@ MimiConfig ParseMimiConfig(const std::string& json_text, const std::string& orig
   mimi.residual_kernel_size = seanet.Int("residual_kernel_size", 1, 1024, 3);
   mimi.last_kernel_size = seanet.Int("last_kernel_size", 1, 1024, 3);
   mimi.ratios = seanet.Ints("ratios", 1, 1024);
+  int64_t hop = 1;
+  for (const int ratio : mimi.ratios) hop = std::min<int64_t>(hop * ratio, kMaxHop + 1);
+  if (mimi.ratios.empty() || mimi.ratios.size() > kMaxRatios || hop > kMaxHop) {
+    seanet.Fail("ratios", "1 to 16 strides whose product is at most " + std::to_string(kMaxHop),
+                seanet.json().at("ratios"));
+  }
   mimi.true_skip = seanet.Bool("true_skip", true);
   if (!mimi.true_skip) seanet.Fail("true_skip", "true (identity skips)", false);
   if (mimi.n_filters % mimi.compress != 0) {

@@ -10,11 +10,25 @@
 
 namespace antiphon::engine {
 
+// Parses JSON from outside; discarded (nlohmann's is_discarded) where it is no JSON or nests deeper
+// than any configuration does: copying and printing a value recurse once per level.
+inline nlohmann::json ParseBoundedJson(const std::string& text) {
+  constexpr int kMaxDepth = 32;
+  bool deep = false;
+  const auto watch = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    deep = deep || depth > kMaxDepth;
+    return !deep;
+  };
+  nlohmann::json value = nlohmann::json::parse(text, watch, /*allow_exceptions=*/false);
+  if (deep) return nlohmann::json::value_t::discarded;
+  return value;
+}
+
 class ConfigReader {
  public:
   // Throws InputError if text is no JSON object.
   ConfigReader(const std::string& text, std::string origin) : origin_(std::move(origin)) {
-    object_ = nlohmann::json::parse(text, nullptr, false);
+    object_ = ParseBoundedJson(text);
     if (!object_.is_object()) throw InputError(origin_ + ": expected a JSON object");
   }
   ConfigReader(nlohmann::json object, std::string origin)
@@ -29,13 +43,13 @@ class ConfigReader {
 
   int Int(const std::string& key, int low, int high) const {
     const nlohmann::json& value = Required(key);
-    const bool whole = value.is_number_integer() ||
-                       (value.is_number_float() &&
-                        value.get<double>() == static_cast<double>(value.get<int64_t>()));
-    if (!whole || value.get<double>() < low || value.get<double>() > high) {
+    // Range first: converting a double beyond int is undefined.
+    const double number = value.is_number() ? value.get<double>() : low - 1.0;
+    const bool in_range = number >= low && number <= high;
+    if (!in_range || number != static_cast<double>(static_cast<int>(number))) {
       Fail(key, "an integer from " + std::to_string(low) + " to " + std::to_string(high), value);
     }
-    return static_cast<int>(value.get<double>());
+    return static_cast<int>(number);
   }
   int Int(const std::string& key, int low, int high, int fallback) const {
     return Has(key) ? Int(key, low, high) : fallback;

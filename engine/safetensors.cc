@@ -15,6 +15,7 @@
 #include <sstream>
 #include <utility>
 
+#include "engine/config_reader.h"
 #include "engine/error.h"
 
 namespace antiphon::engine {
@@ -114,7 +115,8 @@ TensorView ParseTensor(const json& entry, const std::string& where, std::string_
   uint64_t elements = 1;
   for (const json& extent : entry["shape"]) {
     const std::optional<uint64_t> size = Unsigned(extent);
-    if (!size || __builtin_mul_overflow(elements, *size, &elements) || elements > (1ULL << 56)) {
+    if (!size || *size > (1ULL << 56) || __builtin_mul_overflow(elements, *size, &elements) ||
+        elements > (1ULL << 56)) {
       throw InputError(where + ": shape " + entry["shape"].dump() + " is not a possible one");
     }
     view.shape.push_back(static_cast<int64_t>(*size));
@@ -301,7 +303,8 @@ SafeTensors SafeTensors::Open(const std::string& path) {
 SafeTensors SafeTensors::OpenIndex(const std::string& index_path) {
   std::ifstream file(index_path);
   if (!file) throw InputError(index_path + ": cannot be opened");
-  const json index = json::parse(file, nullptr, false);
+  const json index =
+      ParseBoundedJson({std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()});
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
     throw InputError(index_path + ": expected a JSON object with a weight_map");
   }
