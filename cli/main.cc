@@ -4,12 +4,14 @@
 #include <exception>
 
 #include "cli/check.h"
+#include "cli/inspect.h"
 
 int main(int argc, char** argv) {
   CLI::App app{"antiphon: full-duplex speech models, from the command line"};
   app.require_subcommand(1);
   int exit_status = 0;
   antiphon::cli::RegisterCheck(app, &exit_status);
+  antiphon::cli::RegisterInspect(app, &exit_status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
