@@ -305,7 +305,16 @@ TEST_F(VoiceConnectionTest, AnEngineWithoutRoomEndsTheSessionAsInternal) {
 }
 
 // Closing at every state: the slot is free within a second, and the next caller has it whole.
-enum class At { kConnecting, kPreparing, kPrepared, kPrefill, kRunning, kRunningWithWork, kBye };
+enum class At {
+  kConnecting,
+  kPreparing,
+  kPrepared,
+  kPrefill,
+  kRunning,
+  kRunningWithWork,
+  kBye,
+  kDraining
+};
 
 class CloseTest : public VoiceConnectionTest, public ::testing::WithParamInterface<At> {};
 
@@ -327,7 +336,7 @@ TEST_P(CloseTest, FreesTheSlotWithinASecond) {
   }
   rig.Settle();
   if (at == At::kPrefill) rig.Turns(3);
-  if (at == At::kRunning || at == At::kBye) rig.Turns(3);
+  if (at == At::kRunning || at == At::kBye || at == At::kDraining) rig.Turns(3);
   if (at == At::kRunningWithWork) {
     rig.Turns(2);
     rig.ticks.Turn();
@@ -335,6 +344,7 @@ TEST_P(CloseTest, FreesTheSlotWithinASecond) {
     client->Binary({1});
   }
   if (at == At::kBye) client->Text(R"({"type":"bye"})");
+  if (at == At::kDraining) rig.table.EndAll(SessionEvents::End::kDraining);
   if (client->connection != nullptr) client->Cut();
   const Time cut = rig.clock.Now();
   rig.Settle();
@@ -353,7 +363,7 @@ TEST_P(CloseTest, FreesTheSlotWithinASecond) {
 INSTANTIATE_TEST_SUITE_P(EveryState, CloseTest,
                          ::testing::Values(At::kConnecting, At::kPreparing, At::kPrepared,
                                            At::kPrefill, At::kRunning, At::kRunningWithWork,
-                                           At::kBye));
+                                           At::kBye, At::kDraining));
 
 TEST_F(VoiceConnectionTest, TheNextCallerHearsNothingOfTheLast) {
   SessionRig one(1);

@@ -119,6 +119,23 @@ TEST_F(VoiceServiceTest, SlotsComeBackAndAreUsedAgain) {
   EXPECT_EQ(engine.joins, 6);
 }
 
+TEST_F(VoiceServiceTest, ADrainWithGraceLetsConversationsEndByThemselves) {
+  options.drain_grace = std::chrono::minutes(10);
+  service = std::make_unique<VoiceService>(io, engine, options, clock);
+  routes = service->socket_routes();
+  service->Start();
+  const auto client = Connect(1);
+  ASSERT_TRUE(RunUntil([&] { return client->socket.binaries.size() >= 6; }));
+  bool drained = false;
+  service->Drain([&] { drained = true; });
+  const size_t before = client->socket.binaries.size();
+  ASSERT_TRUE(RunUntil([&] { return client->socket.binaries.size() >= before + 8; }));
+  EXPECT_FALSE(drained);
+  EXPECT_EQ(client->socket.close_code, 0);
+  client->handler->OnClose();
+  EXPECT_TRUE(RunUntil([&] { return drained; }));
+}
+
 TEST_F(VoiceServiceTest, StopsInTheMiddleOfConversations) {
   service->Start();
   const auto client = Connect(1);
