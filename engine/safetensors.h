@@ -37,9 +37,9 @@ void ReadInts(const TensorView& tensor, int64_t begin, int64_t count, int32_t* o
 
 class SafeTensors {
  public:
-  // Opens one file, a folder's `*.safetensors.index.json`, or an in-memory image (for fuzzing).
-  // Throws InputError, one sentence: not a safetensors file, a Git-LFS pointer, truncated, header
-  // not JSON, overlapping or out-of-range offsets, unknown dtype.
+  // Opens one file, a folder's `*.safetensors.index.json`, or an image that must outlive the
+  // result. Throws InputError, one sentence: not a safetensors file, a Git-LFS pointer, truncated,
+  // header not JSON, overlapping or out-of-range offsets, unknown dtype.
   static SafeTensors Open(const std::string& path);
   static SafeTensors OpenIndex(const std::string& index_path);
   static SafeTensors FromBytes(std::string_view bytes, const std::string& name);

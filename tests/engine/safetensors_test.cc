@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <random>
+#include <string_view>
+#include <vector>
 
 #include "engine/error.h"
 #include "tests/engine/model_folder.h"
@@ -110,19 +114,18 @@ TEST(SafeTensors, ReadsEveryDtypeAtAnyAlignment) {
   append(int32_t{70000});
   append(int16_t{-300});
   append(int8_t{-7});
-  const SafeTensors file = SafeTensors::FromBytes(
-      Image(R"({"__metadata__":{"format":"pt"},)"
-            R"("u8":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
-            R"("f32":{"dtype":"F32","shape":[1],"data_offsets":[1,5]},)"
-            R"("f64":{"dtype":"F64","shape":[],"data_offsets":[5,13]},)"
-            R"("f16":{"dtype":"F16","shape":[2],"data_offsets":[13,17]},)"
-            R"("bf16":{"dtype":"BF16","shape":[1,1],"data_offsets":[17,19]},)"
-            R"("i64":{"dtype":"I64","shape":[1],"data_offsets":[19,27]},)"
-            R"("i32":{"dtype":"I32","shape":[1],"data_offsets":[27,31]},)"
-            R"("i16":{"dtype":"I16","shape":[1],"data_offsets":[31,33]},)"
-            R"("i8":{"dtype":"I8","shape":[1],"data_offsets":[33,34]}})",
-            data),
-      "m");
+  const std::string image = Image(R"({"__metadata__":{"format":"pt"},)"
+                                  R"("u8":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                                  R"("f32":{"dtype":"F32","shape":[1],"data_offsets":[1,5]},)"
+                                  R"("f64":{"dtype":"F64","shape":[],"data_offsets":[5,13]},)"
+                                  R"("f16":{"dtype":"F16","shape":[2],"data_offsets":[13,17]},)"
+                                  R"("bf16":{"dtype":"BF16","shape":[1,1],"data_offsets":[17,19]},)"
+                                  R"("i64":{"dtype":"I64","shape":[1],"data_offsets":[19,27]},)"
+                                  R"("i32":{"dtype":"I32","shape":[1],"data_offsets":[27,31]},)"
+                                  R"("i16":{"dtype":"I16","shape":[1],"data_offsets":[31,33]},)"
+                                  R"("i8":{"dtype":"I8","shape":[1],"data_offsets":[33,34]}})",
+                                  data);
+  const SafeTensors file = SafeTensors::FromBytes(image, "m");
   const auto floats = [&](const char* name, int64_t begin) {
     float value = 0;
     ReadFloats(file.Get(name), begin, 1, &value);
@@ -144,6 +147,35 @@ TEST(SafeTensors, ReadsEveryDtypeAtAnyAlignment) {
   EXPECT_EQ(ints("i16"), -300);
   EXPECT_EQ(ints("i8"), -7);
   EXPECT_EQ(file.tensors().size(), 9U);
+}
+
+// Any damage to a header gives an InputError or tensors that can be read whole.
+TEST(SafeTensors, DamagedHeadersNeitherCrashNorReadOutside) {
+  const std::string whole = ReadFile(SourcePath("tests/golden/peer-own/test_lm_codes.safetensors"));
+  std::mt19937 random(7);
+  int refused = 0, opened = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    std::string image = whole;
+    const int edits = 1 + static_cast<int>(random() % 4);
+    for (int edit = 0; edit < edits; ++edit) {
+      // Digits and punctuation keep the JSON whole more often than any byte would.
+      constexpr std::string_view kBytes = "0123456789-.,:[]{}\"eE\xff";
+      image[random() % std::min<size_t>(image.size(), 300)] = kBytes[random() % kBytes.size()];
+    }
+    if (random() % 4 == 0) image.resize(random() % image.size());
+    try {
+      const SafeTensors file = SafeTensors::FromBytes(image, "m");
+      ++opened;
+      for (const auto& [name, view] : file.tensors()) {
+        std::vector<int32_t> values(static_cast<size_t>(view.elements()));
+        ReadInts(view, 0, view.elements(), values.data());
+      }
+    } catch (const InputError&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_GT(opened, 0);
 }
 
 TEST(SafeTensors, GetNamesFileTensorAndShapes) {
