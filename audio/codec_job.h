@@ -17,7 +17,7 @@ class CodecJob {
   CodecJob() = default;
   template <class Call>
   requires(!std::is_same_v<std::remove_cvref_t<Call>, CodecJob>)
-      CodecJob(Call&& call) {  // NOLINT(google-explicit-constructor): posts read as calls
+      CodecJob(Call&& call) {  // NOLINT(bugprone-forwarding-reference-overload): see requires
     using Stored = std::remove_cvref_t<Call>;
     static_assert(sizeof(Stored) <= kBytes, "a codec job captures too much");
     static_assert(alignof(Stored) <= alignof(std::max_align_t));

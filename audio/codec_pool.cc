@@ -159,6 +159,34 @@ void CodecPool::RunTickJobs() {
   }
 }
 
+bool CodecPool::RunOne(CodecStrand::State& strand) {
+  CodecJob job;
+  bool tick = false;
+  {
+    const std::lock_guard lock(strand.mutex);
+    strand.scheduled = strand.waiting();
+    if (!strand.scheduled) return false;  // closed meanwhile
+    strand.running = true;
+    tick = std::exchange(strand.tick_due, false);
+    if (!tick) {
+      job = std::move(strand.jobs[strand.first]);
+      strand.first = (strand.first + 1) % strand.jobs.size();
+      --strand.count;
+    }
+  }
+  if (tick) {
+    strand.tick_job();  // Close takes it only when nothing runs
+  } else {
+    job();
+    job = CodecJob();  // what it captured goes before Close returns
+  }
+  const std::lock_guard lock(strand.mutex);
+  strand.running = false;
+  strand.scheduled = strand.waiting();
+  strand.idle.notify_all();
+  return strand.scheduled;
+}
+
 void CodecPool::Work() {
   while (true) {
     while (sem_wait(&state_->work) != 0) {  // interrupted by a signal
@@ -172,34 +200,7 @@ void CodecPool::Work() {
       strand = std::move(state_->ready.front());
       state_->ready.pop_front();
     }
-    CodecJob job;
-    bool tick = false;
-    {
-      const std::lock_guard lock(strand->mutex);
-      strand->scheduled = strand->waiting();
-      if (!strand->scheduled) continue;  // closed meanwhile
-      strand->running = true;
-      tick = std::exchange(strand->tick_due, false);
-      if (!tick) {
-        job = std::move(strand->jobs[strand->first]);
-        strand->first = (strand->first + 1) % strand->jobs.size();
-        --strand->count;
-      }
-    }
-    if (tick) {
-      strand->tick_job();  // Close takes it only when nothing runs
-    } else {
-      job();
-      job = CodecJob();  // what it captured goes before Close returns
-    }
-    bool more = false;
-    {
-      const std::lock_guard lock(strand->mutex);
-      strand->running = false;
-      more = strand->scheduled = strand->waiting();
-      strand->idle.notify_all();
-    }
-    if (more) Ready(std::move(strand));
+    if (RunOne(*strand)) Ready(std::move(strand));
   }
 }
 

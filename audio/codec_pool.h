@@ -73,6 +73,8 @@ class CodecPool {
   struct State;
   void Ready(std::shared_ptr<CodecStrand::State> strand);
   void RunTickJobs();
+  // Runs one job of the strand; true if more wait.
+  static bool RunOne(CodecStrand::State& strand);
   void Work();
   const std::unique_ptr<State> state_;
 };

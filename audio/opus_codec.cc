@@ -51,6 +51,7 @@ OpusEncoder::OpusEncoder(OpusEncoder&&) noexcept = default;
 OpusEncoder& OpusEncoder::operator=(OpusEncoder&&) noexcept = default;
 
 size_t OpusEncoder::Encode(const float* pcm, std::span<uint8_t> packet) noexcept {
+  if (packet.empty()) return 0;  // libopus wants an address even for no room
   // A NaN would stay in the encoder's filters for ever.
   std::transform(pcm, pcm + kOpusPacketSamples, state_->clean, [](float sample) {
     return std::isnan(sample) ? 0.0F : std::clamp(sample, -1.0F, 1.0F);

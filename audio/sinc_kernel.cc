@@ -25,10 +25,10 @@ double Sinc(double x) {
 
 }  // namespace
 
-SincKernel::SincKernel() : taps_(static_cast<size_t>((kPhases + 1) * kTaps)) {
+SincKernel::SincKernel() : taps_(size_t{kPhases + 1} * kTaps) {
   constexpr double kHalf = kTaps / 2.0;
   for (int phase = 0; phase <= kPhases; ++phase) {
-    float* row = &taps_[static_cast<size_t>(phase * kTaps)];
+    float* row = &taps_[static_cast<size_t>(phase) * kTaps];
     double values[kTaps], sum = 0.0;
     for (int tap = 0; tap < kTaps; ++tap) {
       const double x = tap - (kHalf - 1.0) - static_cast<double>(phase) / kPhases;
@@ -49,7 +49,7 @@ float SincKernel::At(const float* in, double fraction) const noexcept {
   const double place = fraction * kPhases;
   const auto phase = static_cast<int>(place);
   const auto between = static_cast<float>(place - phase);
-  const float* low = &taps_[static_cast<size_t>(phase * kTaps)];
+  const float* low = &taps_[static_cast<size_t>(phase) * kTaps];
   const float* high = low + kTaps;
   float a = 0.0F, b = 0.0F;
   for (int tap = 0; tap < kTaps; ++tap) {
