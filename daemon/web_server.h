@@ -4,6 +4,7 @@
 // peer's connection and are counted; they never reach anyone else.
 #pragma once
 
+#include <boost/asio/io_context.hpp>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include <boost/asio/io_context.hpp>
+#include "engine/error.h"
 
 namespace antiphon::daemon {
 
@@ -54,8 +55,8 @@ class WebSocketHandler {
 };
 
 struct WebSocketRoute {
-  std::string path;                // exact match
-  std::string sub_protocol;        // "" accepts any request, with or without sub-protocol
+  std::string path;          // exact match
+  std::string sub_protocol;  // "" accepts any request, with or without sub-protocol
   size_t max_message_bytes = 1 << 16;
   std::function<std::unique_ptr<WebSocketHandler>(const ConnectionInfo&)> make_handler;
 };
@@ -82,8 +83,14 @@ struct WebServerOptions {
   std::vector<ListenAddress> listen;
   std::string certificate_file;  // PEM; needed where an address has tls
   std::string private_key_file;
-  int ping_interval_s = 5;       // silent peers are pinged, and cut after 2 unanswered
+  int ping_interval_s = 5;  // silent peers are pinged, and cut after 2 unanswered
   size_t max_connections = 1024;
+};
+
+// A listen address that someone else has.
+class AddressInUse : public InputError {
+ public:
+  using InputError::InputError;
 };
 
 class WebServer {

@@ -1,0 +1,393 @@
+#include "daemon/web_server.h"
+
+#include <libwebsockets.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <set>
+
+#include "daemon/http_exchange.h"
+#include "daemon/uv_on_asio.h"
+#include "daemon/websocket_peer.h"
+#include "engine/error.h"
+
+namespace antiphon::daemon {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+constexpr std::chrono::milliseconds kSweepEvery{100};
+constexpr unsigned kNetworkTimeout_s = 10;  // for headers, handshakes and a silent exchange
+constexpr int kKeepAliveTimeout_s = 30;
+constexpr unsigned short kMaxHeaderBytes = 8192;
+
+}  // namespace
+
+class WebServer::State {
+ public:
+  State(asio::io_context& io, WebServerOptions options, std::vector<HttpRoute> http_routes,
+        std::vector<WebSocketRoute> socket_routes)
+      : io_(io),
+        options_(std::move(options)),
+        http_routes_(std::move(http_routes)),
+        socket_routes_(std::move(socket_routes)),
+        uv_(io),
+        sweep_(io) {
+    MakeProtocols();
+    // Bound first: the cheap fault to make, and the one worth a word of its own.
+    for (const ListenAddress& address : options_.listen) Listen(address);
+    MakeContext();
+    for (auto& listener : listeners_) Accept(*listener);
+    next_keep_alive_ = std::chrono::steady_clock::now() + KeepAliveEvery();
+    Sweep();
+  }
+
+  ~State() {
+    alive_.reset();
+    StopAccepting();
+    sweep_.cancel();
+    if (context_ != nullptr) lws_context_destroy(context_);
+    uv_.Close();
+  }
+
+  std::vector<uint16_t> ports() const {
+    std::vector<uint16_t> ports;
+    for (const auto& listener : listeners_) ports.push_back(listener->port);
+    return ports;
+  }
+
+  void StopAccepting() {
+    boost::system::error_code ignored;
+    for (auto& listener : listeners_) listener->acceptor.close(ignored);
+  }
+
+  void CloseAll(uint16_t code, std::string_view reason) {
+    for (auto& [wsi, connection] : connections_) {
+      if (connection.peer != nullptr) connection.peer->Close(code, reason);
+    }
+  }
+
+  size_t open_sockets() const {
+    return static_cast<size_t>(
+        std::count_if(connections_.begin(), connections_.end(),
+                      [](const auto& entry) { return entry.second.peer != nullptr; }));
+  }
+
+ private:
+  struct Listener {
+    explicit Listener(asio::io_context& io) : acceptor(io), socket(io), retry(io) {}
+    tcp::acceptor acceptor;
+    tcp::socket socket;
+    asio::steady_timer retry;
+    uint16_t port = 0;
+    bool tls = false;
+    lws_vhost* vhost = nullptr;
+  };
+  struct Connection {
+    std::string remote_address;
+    bool secure = false;
+    std::unique_ptr<HttpExchange> exchange;
+    std::unique_ptr<WebSocketPeer> peer;
+  };
+
+  std::chrono::seconds KeepAliveEvery() const {
+    return std::chrono::seconds(std::max(1, options_.ping_interval_s));
+  }
+
+  void MakeProtocols() {
+    // libwebsockets chooses by name; the route is found by its path, in the one callback.
+    names_.insert("http");
+    for (const WebSocketRoute& route : socket_routes_) {
+      if (!route.sub_protocol.empty()) names_.insert(route.sub_protocol);
+    }
+    lws_protocols protocol{};
+    protocol.callback = &State::Callback;
+    protocol.rx_buffer_size = 16384;
+    protocol.name = "http";
+    protocols_.push_back(protocol);
+    for (const std::string& name : names_) {
+      if (name == "http") continue;
+      protocol.name = name.c_str();
+      protocols_.push_back(protocol);
+    }
+    protocols_.push_back({});
+  }
+
+  void Listen(const ListenAddress& address) {
+    const std::string shown = address.address + ":" + std::to_string(address.port);
+    boost::system::error_code error;
+    const auto ip = asio::ip::make_address(address.address, error);
+    if (error) {
+      throw InputError("listen " + shown + ": expected a numeric IPv4 or IPv6 address, found \"" +
+                       address.address + "\"");
+    }
+    auto listener = std::make_unique<Listener>(io_);
+    const tcp::endpoint endpoint(ip, address.port);
+    listener->acceptor.open(endpoint.protocol(), error);
+    if (!error) listener->acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+    if (!error && ip.is_v6()) listener->acceptor.set_option(asio::ip::v6_only(true), error);
+    if (!error) listener->acceptor.bind(endpoint, error);
+    if (!error) listener->acceptor.listen(asio::socket_base::max_listen_connections, error);
+    if (error == asio::error::address_in_use) {
+      throw AddressInUse("listen " + shown + ": expected a free port, found it in use");
+    }
+    if (error) throw InputError("listen " + shown + ": " + error.message());
+    listener->port = listener->acceptor.local_endpoint().port();
+    listener->tls = address.tls;
+    listeners_.push_back(std::move(listener));
+  }
+
+  void MakeContext() {
+    lws_set_log_level(LLL_ERR, [](int, const char*) {});  // peers' faults are theirs to know
+    void* loops[1] = {uv_.loop()};
+    lws_context_creation_info info{};
+    info.options = LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS |
+                   LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT | LWS_SERVER_OPTION_VALIDATE_UTF8;
+    info.foreign_loops = loops;
+    info.user = this;
+    info.gid = static_cast<gid_t>(-1);
+    info.uid = static_cast<uid_t>(-1);
+    info.max_http_header_data = kMaxHeaderBytes;
+    info.max_http_header_pool =
+        static_cast<unsigned short>(std::clamp<size_t>(options_.max_connections, 16, 1024));
+    info.timeout_secs = kNetworkTimeout_s;
+    info.timeout_secs_ah_idle = kNetworkTimeout_s;
+    context_ = lws_create_context(&info);
+    if (context_ == nullptr) {
+      throw InputError("web server: libwebsockets did not start; is libwebsockets-evlib-uv there?");
+    }
+    for (auto& listener : listeners_) MakeVhost(*listener);
+  }
+
+  void MakeVhost(Listener& listener) {
+    const std::string name =
+        std::string(listener.tls ? "tls" : "plain") + std::to_string(listener.port);
+    lws_context_creation_info info{};
+    info.port = CONTEXT_PORT_NO_LISTEN_SERVER;
+    info.protocols = protocols_.data();
+    info.vhost_name = name.c_str();
+    info.keepalive_timeout = kKeepAliveTimeout_s;
+    info.timeout_secs = kNetworkTimeout_s;
+    info.options = LWS_SERVER_OPTION_VALIDATE_UTF8;
+    info.alpn = "http/1.1";
+    info.user = this;
+    if (listener.tls) {
+      CheckReadable("certificate", options_.certificate_file);
+      CheckReadable("private_key", options_.private_key_file);
+      info.options |= LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
+      info.ssl_cert_filepath = options_.certificate_file.c_str();
+      info.ssl_private_key_filepath = options_.private_key_file.c_str();
+      info.ssl_options_set = SSL_OP_NO_SSLv3 | SSL_OP_NO_TLSv1 | SSL_OP_NO_TLSv1_1;
+    }
+    listener.vhost = lws_create_vhost(context_, &info);
+    if (listener.vhost == nullptr) {
+      lws_context_destroy(std::exchange(context_, nullptr));
+      throw InputError("certificate " + options_.certificate_file + ", private_key " +
+                       options_.private_key_file +
+                       ": expected a PEM certificate and its key, found something else");
+    }
+  }
+
+  static void CheckReadable(const char* key, const std::string& file) {
+    if (access(file.c_str(), R_OK) == 0) return;
+    throw InputError(std::string(key) + ": expected a readable PEM file, found \"" + file + "\"");
+  }
+
+  void Accept(Listener& listener) {
+    listener.acceptor.async_accept(
+        listener.socket, [this, &listener, alive = std::weak_ptr<bool>(alive_)](
+                             const boost::system::error_code& error) {
+          if (alive.expired() || error == asio::error::operation_aborted ||
+              !listener.acceptor.is_open()) {
+            return;
+          }
+          if (!error) {
+            Adopt(listener);
+            Accept(listener);
+            return;
+          }
+          // Out of descriptors: they come back when peers go.
+          listener.retry.expires_after(kSweepEvery);
+          listener.retry.async_wait([this, &listener, alive](const boost::system::error_code& e) {
+            if (!e && !alive.expired()) Accept(listener);
+          });
+        });
+  }
+
+  void Adopt(Listener& listener) {
+    boost::system::error_code error;
+    const auto remote = listener.socket.remote_endpoint(error);
+    if (error || connections_.size() >= options_.max_connections) {
+      listener.socket.close(error);
+      return;
+    }
+    listener.socket.non_blocking(true, error);
+    listener.socket.set_option(tcp::no_delay(true), error);
+    lws_sock_file_fd_type fd;
+    fd.sockfd = listener.socket.release(error);
+    const int type = LWS_ADOPT_SOCKET | LWS_ADOPT_HTTP | (listener.tls ? LWS_ADOPT_ALLOW_SSL : 0);
+    lws* const wsi = lws_adopt_descriptor_vhost(
+        listener.vhost, static_cast<lws_adoption_type>(type), fd, nullptr, nullptr);
+    // On failure libwebsockets has closed the socket.
+    if (wsi != nullptr) {
+      connections_[wsi] = {remote.address().to_string(), listener.tls, nullptr, nullptr};
+    }
+    uv_.Kick();
+  }
+
+  void Sweep() {
+    const auto now = std::chrono::steady_clock::now();
+    const bool keep_alive = now >= next_keep_alive_;
+    if (keep_alive) next_keep_alive_ = now + KeepAliveEvery();
+    for (auto& [wsi, connection] : connections_) {
+      if (connection.peer == nullptr) continue;
+      if (keep_alive) connection.peer->KeepAlive();
+      connection.peer->CheckDeadline(now);
+    }
+    sweep_.expires_after(kSweepEvery);
+    sweep_.async_wait(
+        [this, alive = std::weak_ptr<bool>(alive_)](const boost::system::error_code& error) {
+          if (!error && !alive.expired()) Sweep();
+        });
+  }
+
+  // The C boundary: nothing may be thrown through libwebsockets.
+  static int Callback(lws* wsi, lws_callback_reasons reason, void*, void* in, size_t size) {
+    lws_context* const context = wsi == nullptr ? nullptr : lws_get_context(wsi);
+    auto* const self =
+        context == nullptr ? nullptr : static_cast<State*>(lws_context_user(context));
+    if (self == nullptr) return 0;
+    try {
+      return self->OnEvent(wsi, reason, in, size);
+    } catch (const std::exception&) {
+      return -1;  // this connection ends; the others go on
+    }
+  }
+
+  int OnEvent(lws* wsi, lws_callback_reasons reason, void* in, size_t size) {
+    const auto found = connections_.find(wsi);
+    if (found == connections_.end()) return 0;
+    Connection& connection = found->second;
+    WebSocketPeer* const peer = connection.peer.get();
+    switch (reason) {
+      case LWS_CALLBACK_HTTP:
+        return Respond(wsi, connection);
+      case LWS_CALLBACK_HTTP_WRITEABLE:
+        return connection.exchange == nullptr ? 0 : connection.exchange->OnWritable(wsi);
+      case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
+        return ConfirmUpgrade(wsi, connection);
+      case LWS_CALLBACK_ESTABLISHED:
+        return peer == nullptr ? -1 : peer->OnOpen();
+      case LWS_CALLBACK_RECEIVE:
+        return peer == nullptr ? -1 : peer->OnReceive({static_cast<const uint8_t*>(in), size});
+      case LWS_CALLBACK_RECEIVE_PONG:
+        if (peer != nullptr) peer->OnPong();
+        return 0;
+      case LWS_CALLBACK_SERVER_WRITEABLE:
+        return peer == nullptr ? 0 : peer->OnWritable();
+      case LWS_CALLBACK_CLOSED:
+        if (peer != nullptr) peer->OnClosed();
+        return 0;
+      case LWS_CALLBACK_WSI_DESTROY:
+        if (peer != nullptr) peer->OnClosed();
+        connections_.erase(wsi);
+        return 0;
+      default:
+        return 0;
+    }
+  }
+
+  int Respond(lws* wsi, Connection& connection) {
+    const HttpRequest request = ReadRequest(wsi, connection.remote_address, connection.secure);
+    HttpResponse response;
+    const auto route =
+        std::find_if(http_routes_.begin(), http_routes_.end(),
+                     [&](const HttpRoute& r) { return r.path == request.info.path; });
+    if (route == http_routes_.end()) {
+      const bool socket = FindSocketRoute(request.info.path) != nullptr;
+      response.status = socket ? 426 : 404;
+      response.body = socket ? "expected a WebSocket upgrade\n" : "not found\n";
+      if (socket) response.headers["Upgrade"] = "websocket";
+    } else if (request.method == HttpMethod::kOther) {
+      response.status = 405;
+      response.body = "expected GET or HEAD\n";
+      response.headers["Allow"] = "GET, HEAD";
+    } else {
+      response = Cached(request, route->respond(request.info));
+    }
+    connection.exchange = std::make_unique<HttpExchange>(std::move(response), request.method);
+    return connection.exchange->Start(wsi);
+  }
+
+  // libwebsockets: 0 goes on with the upgrade, 1 says that we have answered.
+  int ConfirmUpgrade(lws* wsi, Connection& connection) {
+    HttpRequest request = ReadRequest(wsi, connection.remote_address, connection.secure);
+    const WebSocketRoute* const route = FindSocketRoute(request.info.path);
+    HttpResponse refusal;
+    if (route == nullptr) {
+      refusal.status = 404;
+      refusal.body = "not found\n";
+    } else if (!route->sub_protocol.empty() && !Offers(request, route->sub_protocol)) {
+      refusal.status = 400;
+      refusal.body = "expected Sec-WebSocket-Protocol: " + route->sub_protocol + "\n";
+    } else {
+      connection.peer = std::make_unique<WebSocketPeer>(
+          wsi, std::move(request.info), *route, [this] { uv_.Kick(); },
+          [this, wsi] { FinishCloseLater(wsi); });
+      return 0;
+    }
+    return RefuseUpgrade(wsi, refusal);
+  }
+
+  void FinishCloseLater(lws* wsi) {
+    asio::post(io_, [this, wsi, alive = std::weak_ptr<bool>(alive_)] {
+      if (alive.expired()) return;
+      const auto found = connections_.find(wsi);
+      if (found == connections_.end() || found->second.peer == nullptr) return;
+      found->second.peer->FinishClose();
+      uv_.Kick();
+    });
+  }
+
+  const WebSocketRoute* FindSocketRoute(const std::string& path) const {
+    for (const WebSocketRoute& route : socket_routes_) {
+      if (route.path == path) return &route;
+    }
+    return nullptr;
+  }
+
+  // Given to us.
+  asio::io_context& io_;
+  const WebServerOptions options_;
+  const std::vector<HttpRoute> http_routes_;
+  const std::vector<WebSocketRoute> socket_routes_;
+  // Owned by us.
+  UvOnAsio uv_;
+  asio::steady_timer sweep_;
+  std::vector<std::unique_ptr<Listener>> listeners_;
+  std::set<std::string> names_;
+  std::vector<lws_protocols> protocols_;
+  lws_context* context_ = nullptr;
+  // State.
+  std::map<lws*, Connection> connections_;
+  std::chrono::steady_clock::time_point next_keep_alive_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+WebServer::WebServer(asio::io_context& io, WebServerOptions options,
+                     std::vector<HttpRoute> http_routes, std::vector<WebSocketRoute> socket_routes)
+    : state_(std::make_unique<State>(io, std::move(options), std::move(http_routes),
+                                     std::move(socket_routes))) {}
+
+WebServer::~WebServer() = default;
+std::vector<uint16_t> WebServer::ports() const { return state_->ports(); }
+void WebServer::StopAccepting() { state_->StopAccepting(); }
+void WebServer::CloseAll(uint16_t code, std::string_view reason) { state_->CloseAll(code, reason); }
+size_t WebServer::open_sockets() const { return state_->open_sockets(); }
+
+}  // namespace antiphon::daemon
