@@ -86,6 +86,7 @@ class WebServer::State {
     asio::steady_timer retry;
     uint16_t port = 0;
     bool tls = false;
+    std::string name;  // libwebsockets keeps the pointer
     lws_vhost* vhost = nullptr;
   };
   struct Connection {
@@ -165,12 +166,11 @@ class WebServer::State {
   }
 
   void MakeVhost(Listener& listener) {
-    const std::string name =
-        std::string(listener.tls ? "tls" : "plain") + std::to_string(listener.port);
+    listener.name = (listener.tls ? "tls" : "plain") + std::to_string(listener.port);
     lws_context_creation_info info{};
     info.port = CONTEXT_PORT_NO_LISTEN_SERVER;
     info.protocols = protocols_.data();
-    info.vhost_name = name.c_str();
+    info.vhost_name = listener.name.c_str();
     info.keepalive_timeout = kKeepAliveTimeout_s;
     info.timeout_secs = kNetworkTimeout_s;
     info.options = LWS_SERVER_OPTION_VALIDATE_UTF8;
