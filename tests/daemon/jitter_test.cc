@@ -30,10 +30,9 @@ class JitterTest : public ::testing::Test {
   std::vector<uint8_t> Packet() {
     float pcm[480];
     for (int i = 0; i < 480; ++i) pcm[i] = 0.3F * std::sin(static_cast<float>(phase++) * 0.1F);
-    uint8_t bytes[audio::kOpusMaxPacketBytes];
-    const size_t size = encoder.Encode(pcm, bytes);
-    std::vector<uint8_t> message(1, 1);
-    message.insert(message.end(), bytes, bytes + size);
+    std::vector<uint8_t> message(1 + audio::kOpusMaxPacketBytes);
+    message[0] = 1;
+    message.resize(1 + encoder.Encode(pcm, std::span(message).subspan(1)));
     return message;
   }
 
