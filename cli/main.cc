@@ -5,6 +5,7 @@
 
 #include "cli/check.h"
 #include "cli/inspect.h"
+#include "cli/talk.h"
 
 int main(int argc, char** argv) {
   CLI::App app{"antiphon: full-duplex speech models, from the command line"};
@@ -12,6 +13,7 @@ int main(int argc, char** argv) {
   int exit_status = 0;
   antiphon::cli::RegisterCheck(app, &exit_status);
   antiphon::cli::RegisterInspect(app, &exit_status);
+  antiphon::cli::RegisterTalk(app, &exit_status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

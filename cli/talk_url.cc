@@ -6,32 +6,10 @@
 
 #include "audio/opus_codec.h"
 #include "audio/wav_file.h"
+#include "cli/transcript.h"
 
 namespace antiphon::cli {
 namespace {
-
-// Pieces of words, put together to lines that begin with their time: "  1.28 s  hello there".
-class Transcript {
- public:
-  void Add(uint64_t time_ms, const std::string& piece) {
-    // A pause of speech, or a line grown long, at a word's beginning.
-    const bool word = !piece.empty() && piece.front() == ' ';
-    if (!line_.empty() && word && (time_ms > last_ms_ + 800 || line_.size() > 70)) Print();
-    if (line_.empty()) begin_ms_ = time_ms;
-    line_ += piece;
-    last_ms_ = time_ms;
-  }
-  void Print() {
-    if (line_.empty()) return;
-    std::printf("%7.2f s %s\n", static_cast<double>(begin_ms_) / 1000.0, line_.c_str());
-    std::fflush(stdout);
-    line_.clear();
-  }
-
- private:
-  std::string line_;
-  uint64_t begin_ms_ = 0, last_ms_ = 0;
-};
 
 void PrintCounters(size_t index, const VoiceClientReport& report) {
   std::printf("session %zu: frames %" PRIu64 ", late %" PRIu64 ", degraded %" PRIu64
@@ -73,7 +51,7 @@ TalkUrlResult TalkThroughUrl(const TalkUrlOptions& options) {
 
   TalkUrlResult result;
   result.sessions = RunVoiceClients(clients);
-  transcript.Print();
+  transcript.Finish();
   if (!options.out_wav.empty()) {
     audio::WavWriter writer(options.out_wav, audio::kOpusRateHz, 1);
     writer.Write(result.sessions[0].sound);
