@@ -6,6 +6,7 @@
 #include "cli/check.h"
 #include "cli/inspect.h"
 #include "cli/talk.h"
+#include "cli/voice.h"
 
 int main(int argc, char** argv) {
   CLI::App app{"antiphon: full-duplex speech models, from the command line"};
@@ -14,6 +15,7 @@ int main(int argc, char** argv) {
   antiphon::cli::RegisterCheck(app, &exit_status);
   antiphon::cli::RegisterInspect(app, &exit_status);
   antiphon::cli::RegisterTalk(app, &exit_status);
+  antiphon::cli::RegisterVoice(app, &exit_status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -124,9 +124,15 @@ void SetOption(std::string_view assignment, DaemonOptions* options) {
   } else if (const auto* text = std::get_if<std::string O::*>(&key->member)) {
     SetText(where, *key, *text, value, options);
   } else {
+    // a,b, or as the file has it: ["a", "b"].
+    const bool bracketed = value.starts_with("[\"") && value.ends_with("\"]");
+    std::istringstream items(bracketed ? value.substr(1, value.size() - 2) : value);
     std::vector<std::string> list;
-    std::istringstream items(value);
-    for (std::string item; std::getline(items, item, ',');) list.push_back(item);
+    for (std::string item; std::getline(items, item, ',');) {
+      const size_t begin = item.find_first_not_of(" \"");
+      if (begin == std::string::npos) continue;
+      list.push_back(item.substr(begin, item.find_last_not_of(" \"") - begin + 1));
+    }
     options->*std::get<std::vector<std::string> O::*>(key->member) = std::move(list);
   }
 }

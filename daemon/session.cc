@@ -1,5 +1,7 @@
 #include "daemon/session.h"
 
+#include <spdlog/spdlog.h>
+
 #include <boost/asio/post.hpp>
 #include <cassert>
 #include <utility>
@@ -89,13 +91,15 @@ void Session::BeginRunning() {
         });
       });
   state_ = State::kRunning;
+  spdlog::info("session {} begins", id_);
   events_->OnReady();
 }
 
 void Session::OnEncoded(const EncodedFrame& frame) {
   if (state_ != State::kRunning) return;
   SessionTable::Parts& parts = table_.parts();
-  const bool sent = events_->OnFrame(frame, parts.engine.TextPiece(frame.text_token));
+  const std::string text = text_.Add(parts.engine.TextPiece(frame.text_token));
+  const bool sent = events_->OnFrame(frame, text);
   if (state_ != State::kRunning) return;
   if (!sent || parts.clock.Now() > frame.deadline) {
     parts.ticks.lane(lane_).counters.late.fetch_add(1, std::memory_order_relaxed);
@@ -125,9 +129,18 @@ void Session::End(SessionEvents::End end) {
 void Session::Close() {
   if (state_ == State::kClosed) return;
   const auto self = shared_from_this();
+  if (state_ == State::kRunning) LogEnd();
   state_ = State::kClosed;
   sound_.reset();
   table_.Release(*this, lane_, std::move(prepared_));
+}
+
+// Counters only: what was said is nobody's business.
+void Session::LogEnd() const {
+  const SessionStats end = stats();
+  spdlog::info(
+      "session {} ends: frames {}, late {}, degraded {}, starved {}, dropped {:.0f} ms, lost {}",
+      id_, end.frames, end.late, end.degraded, end.starved, end.dropped_ms, end.lost);
 }
 
 SessionStats Session::stats() const {

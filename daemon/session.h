@@ -14,6 +14,7 @@
 
 #include "daemon/sound_path.h"
 #include "daemon/tick_loop.h"
+#include "daemon/utf8_pieces.h"
 #include "engine/engine.h"
 
 namespace antiphon::daemon {
@@ -76,6 +77,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void OnPrepared(std::shared_ptr<engine::PreparedSession> prepared, const std::string& fault);
   void OnEncoded(const EncodedFrame& frame);
   void BeginRunning();
+  void LogEnd() const;
 
   // Given to us.
   SessionTable& table_;
@@ -90,6 +92,7 @@ class Session : public std::enable_shared_from_this<Session> {
   SoundFormat format_ = SoundFormat::kOpus;
   int shown_progress_ = -1;
   uint64_t encoded_frames_ = 0;
+  Utf8Pieces text_;
 };
 
 }  // namespace antiphon::daemon

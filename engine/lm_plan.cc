@@ -30,6 +30,24 @@ void AppendTokensIn(PlanBuilder& builder, const LmConfig& config) {
   builder.Append(OpKind::kTokensIn, inputs, inputs);
 }
 
+// Hibiki's row 2 of the text table is overwritten by row 3 when the file is loaded (section 3.7). A
+// weight is added once by name, so this one is what the embedding finds.
+void AddHibikiTextTable(PlanBuilder& builder, const LmConfig& config, const SafeTensors& tensors) {
+  const int rows = config.text_card + 1, width = config.temporal.dim;
+  const TensorView tensor = tensors.Get("text_emb.weight", {rows, width});
+  kernels::WeightSpec spec;
+  spec.name = "text_emb.weight";
+  spec.kind = kernels::WeightKind::kTable;
+  spec.rows = rows;
+  spec.cols = width;
+  spec.read = [tensor, width](int64_t begin, int64_t count, float* out) {
+    for (int64_t row = begin; row < begin + count; ++row, out += width) {
+      ReadFloats(tensor, (row == 2 ? 3 : row) * width, width, out);
+    }
+  };
+  builder.Add(std::move(spec));
+}
+
 // e = sum of the audio embeddings, then text (section 3.1).
 View AppendInputEmbedding(PlanBuilder& builder, const LmConfig& config,
                           const SafeTensors& tensors) {
@@ -44,6 +62,7 @@ View AppendInputEmbedding(PlanBuilder& builder, const LmConfig& config,
   text.name = "text_emb";
   text.rows = config.text_card + 1;
   text.demux = config.demux_second_stream;
+  if (config.family == Family::kHibiki) AddHibikiTextTable(builder, config, tensors);
   AppendEmbedding(builder, tensors, text, PlanBuilder::Slice(inputs, 0, 1), x, true);
   // Conditions are not offered to callers: each is absent, which is a learnt vector of its own
   // (3.7).

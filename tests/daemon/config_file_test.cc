@@ -41,6 +41,8 @@ TEST(ConfigFile, CommandLineOverrides) {
   SetOption("server.listen=[::1]:0,127.0.0.1:0", &options);
   SetOption("sessions.slots=7", &options);
   EXPECT_EQ(options.server_listen, (std::vector<std::string>{"[::1]:0", "127.0.0.1:0"}));
+  SetOption("server.tls_listen=[\"[::1]:1\", \"127.0.0.1:2\"]", &options);
+  EXPECT_EQ(options.server_tls_listen, (std::vector<std::string>{"[::1]:1", "127.0.0.1:2"}));
   EXPECT_EQ(options.sessions_slots, 7);
   EXPECT_THROW(SetOption("sessions.slots=many", &options), InputError);
   EXPECT_THROW(SetOption("sessions.slot=1", &options), InputError);
