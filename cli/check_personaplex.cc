@@ -23,7 +23,7 @@ class PersonaPlexCheck {
   PersonaPlexCheck(const Checkpoints& checkpoint, const GoldenFile& io, std::string voice_file,
                    CheckReport& report)
       : checkpoint_(checkpoint),
-        lm_(*checkpoint->lm_config()),
+        lm_(Config(*checkpoint->lm_config(), io)),
         io_(io),
         voice_file_(std::move(voice_file)),
         report_(report),
@@ -45,6 +45,12 @@ class PersonaPlexCheck {
   }
 
  private:
+  // The golden run states its own padding token.
+  static LmConfig Config(LmConfig lm, const GoldenFile& io) {
+    if (io.Has("text_pad")) lm.text_padding_id = io.IntsOf("text_pad")[0];
+    return lm;
+  }
+
   engine::PromptFrames Frames() const {
     engine::PromptFrames frames;
     frames.silence = io_.IntsOf("silence_codes");
@@ -153,7 +159,7 @@ class PersonaPlexCheck {
 
   static constexpr int kPrefillRows = 4;
   const Checkpoints& checkpoint_;
-  const LmConfig& lm_;
+  const LmConfig lm_;
   const GoldenFile& io_;
   std::string voice_file_;
   CheckReport& report_;

@@ -257,8 +257,8 @@ TensorView AttentionProjection(const SafeTensors& tensors, const std::string& la
   return view;
 }
 
-std::vector<float> MimiCodebook(const SafeTensors& tensors, const std::string& prefix, int bins,
-                                int dim) {
+void ReadCentroids(const SafeTensors& tensors, const std::string& prefix, int bins, int dim,
+                   int64_t begin, int64_t count, float* out) {
   const std::string book = prefix + "._codebook.";
   const auto any_of = [&](std::initializer_list<const char*> names) {
     for (const char* name : names) {
@@ -269,14 +269,12 @@ std::vector<float> MimiCodebook(const SafeTensors& tensors, const std::string& p
   const TensorView& sums =
       tensors.Get(any_of({"embedding_sum", "embed_sum", "embed_avg"}), {bins, dim});
   const TensorView& usage = tensors.Get(any_of({"cluster_usage", "cluster_size"}), {bins});
-  std::vector<float> centroids(static_cast<size_t>(sums.elements()));
-  std::vector<float> counts(static_cast<size_t>(bins));
-  ReadFloats(sums, 0, sums.elements(), centroids.data());
-  ReadFloats(usage, 0, bins, counts.data());
-  for (size_t i = 0; i < centroids.size(); ++i) {
-    centroids[i] /= std::max(counts[i / static_cast<size_t>(dim)], 1e-5F);
+  ReadFloats(sums, begin * dim, count * dim, out);
+  for (int64_t row = 0; row < count; ++row) {
+    float uses = 0.0F;
+    ReadFloats(usage, begin + row, 1, &uses);
+    for (int64_t i = 0; i < dim; ++i) out[row * dim + i] /= std::max(uses, 1e-5F);
   }
-  return centroids;
 }
 
 std::string FindBuiltInModel(const std::string& name) {

@@ -56,11 +56,11 @@ TensorView AttentionProjection(const SafeTensors& tensors, const std::string& la
                                const std::string& what, int set, int sets, int64_t rows,
                                int64_t cols);
 
-// Centroids [bins, dim] of a quantizer level, embedding_sum / max(cluster_usage, 1e-5)
-// (section 2.4), under the current or the older names. `prefix`: "quantizer.rvq_first.vq.layers.0".
-// Throws InputError.
-std::vector<float> MimiCodebook(const SafeTensors& tensors, const std::string& prefix, int bins,
-                                int dim);
+// Centroids of a quantizer level, embedding_sum / max(cluster_usage, 1e-5) (section 2.4), under the
+// current or the older names: rows [begin, begin + count) of [bins, dim]. `prefix`:
+// "quantizer.rvq_first.vq.layers.0". Throws InputError.
+void ReadCentroids(const SafeTensors& tensors, const std::string& prefix, int bins, int dim,
+                   int64_t begin, int64_t count, float* out);
 
 // Folder of a built-in model ("embedded"): beside the build tree or installed. Throws InputError.
 std::string FindBuiltInModel(const std::string& name);

@@ -112,11 +112,12 @@ class Engine {
 
 // How an engine is built. Thrown errors are InputError.
 struct EngineOptions {
-  std::string model = "embedded";  // "embedded", "echo", or a checkpoint folder
-  std::string executor = "cpu";    // "cpu" or "reference"
-  std::string weights = "auto";    // "auto" (as in the checkpoint), "fp32", "bf16"
-  int slots = 4;                   // sessions resident at once, 1..1024
-  int threads = 0;                 // workers; 0: one per physical core
+  std::string model =
+      "embedded";  // "embedded", "echo", or a checkpoint folder (of a codec alone: an echo)
+  std::string executor = "cpu";  // "cpu" or "reference"
+  std::string weights = "auto";  // "auto" (as in the checkpoint), "fp32", "bf16"
+  int slots = 4;                 // sessions resident at once, 1..1024
+  int threads = 0;               // workers; 0: one per physical core
 };
 
 // Loads the model, plans every tick, packs the weights and runs a warm-up. Throws InputError.

@@ -19,15 +19,11 @@ std::string NameOf(std::string folder) {
   return std::filesystem::path(folder).filename().string();
 }
 
-void RequireWhole(const Checkpoint& checkpoint, bool echo) {
+void RequireCodec(const Checkpoint& checkpoint) {
   if (checkpoint.mimi() == nullptr) {
     throw InputError(checkpoint.folder() +
                      ": no Mimi codec weights (mimi.safetensors or "
                      "tokenizer-*-checkpoint*.safetensors); they are published with the model");
-  }
-  if (!echo && checkpoint.lm() == nullptr) {
-    throw InputError(checkpoint.folder() +
-                     ": no language model weights (model.safetensors); this is a codec alone");
   }
 }
 
@@ -56,11 +52,12 @@ std::unique_ptr<Engine> MakeEngine(const EngineOptions& options) {
   if (options.slots < 1 || options.slots > 1024) {
     throw InputError("slots: expected 1 to 1024, found " + std::to_string(options.slots));
   }
-  const bool echo = options.model == "echo";
-  const bool built_in = echo || options.model == "embedded";
+  const bool built_in = options.model == "echo" || options.model == "embedded";
   const std::string folder = built_in ? FindBuiltInModel("embedded") : options.model;
   auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::Open(folder));
-  RequireWhole(*checkpoint, echo);
+  RequireCodec(*checkpoint);
+  // A folder of the codec alone is an echo through that codec.
+  const bool echo = options.model == "echo" || checkpoint->lm() == nullptr;
 
   ModelOptions model;
   model.slots = options.slots;

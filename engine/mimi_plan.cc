@@ -246,11 +246,10 @@ class CodecDirection {
     return builder_.Add(std::move(spec));
   }
 
-  std::function<void(int64_t, int64_t, float*)> CodebookReader(int level) {
+  std::function<void(int64_t, int64_t, float*)> CodebookReader(int level) const {
     return [tensors = &tensors_, prefix = Codebook(level), bins = config_.bins,
             dim = config_.codebook_dim](int64_t begin, int64_t count, float* out) {
-      const std::vector<float> all = MimiCodebook(*tensors, prefix, bins, dim);
-      std::copy_n(all.begin() + begin * dim, count * dim, out);
+      ReadCentroids(*tensors, prefix, bins, dim, begin, count, out);
     };
   }
 
@@ -280,19 +279,24 @@ class CodecDirection {
     builder_.Free(residual);
   }
 
+  // -|c|^2 / 2 of every centroid.
   int32_t CodebookNorms(int level) {
-    const std::vector<float> all =
-        MimiCodebook(tensors_, Codebook(level), config_.bins, config_.codebook_dim);
-    std::vector<float> norms(static_cast<size_t>(config_.bins));
-    for (size_t c = 0; c < norms.size(); ++c) {
-      double sum = 0.0;
-      for (size_t i = 0; i < static_cast<size_t>(config_.codebook_dim); ++i) {
-        const double value = all[c * static_cast<size_t>(config_.codebook_dim) + i];
-        sum += value * value;
+    WeightSpec spec;
+    spec.name = Codebook(level) + ".norms";
+    spec.kind = WeightKind::kVector;
+    spec.rows = 1;
+    spec.cols = config_.bins;
+    spec.read = [read = CodebookReader(level), bins = config_.bins, dim = config_.codebook_dim](
+                    int64_t, int64_t, float* out) {
+      std::vector<float> centroid(static_cast<size_t>(dim));
+      for (int64_t c = 0; c < bins; ++c) {
+        read(c, 1, centroid.data());
+        double sum = 0.0;
+        for (const float value : centroid) sum += double{value} * value;
+        out[c] = static_cast<float>(-0.5 * sum);
       }
-      norms[c] = static_cast<float>(-0.5 * sum);
-    }
-    return builder_.Vector(Codebook(level) + ".norms", std::move(norms));
+    };
+    return builder_.Add(std::move(spec));
   }
 
   // The sum of projected centroids [row, 1, dimension].

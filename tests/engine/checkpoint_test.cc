@@ -220,7 +220,8 @@ TEST(Checkpoint, CentroidsAreSumsOverUsage) {
                   R"(":{"dtype":"F32","shape":[2],"data_offsets":[16,24]}})",
               data);
     const SafeTensors file = SafeTensors::FromBytes(image, "m");
-    const std::vector<float> centroids = MimiCodebook(file, "q", 2, 2);
+    std::vector<float> centroids(4);
+    ReadCentroids(file, "q", 2, 2, 0, 2, centroids.data());
     EXPECT_EQ(centroids[0], 1.0F) << sum;
     EXPECT_EQ(centroids[1], 2.0F) << sum;
     EXPECT_FLOAT_EQ(centroids[2], 3.0F / 1e-5F) << sum;
