@@ -63,7 +63,7 @@ void SoundPath::PushLoss() {
 
 void SoundPath::EncodeDue() { Post(&SoundPath::Encode); }
 
-void SoundPath::Post(void (SoundPath::*job)()) {
+bool SoundPath::Post(void (SoundPath::*job)()) {
   pending_.fetch_add(1, std::memory_order_relaxed);
   const bool posted = strand_.Post([this, job] {
     (this->*job)();
@@ -71,6 +71,7 @@ void SoundPath::Post(void (SoundPath::*job)()) {
   });
   // Dropped: the inbox and the ring keep what they have for the next job.
   if (!posted) pending_.fetch_sub(1, std::memory_order_relaxed);
+  return posted;
 }
 
 void SoundPath::Receive(Arrival arrival) {
@@ -88,7 +89,10 @@ void SoundPath::Receive(Arrival arrival) {
     }
     post = !std::exchange(decode_posted_, true);
   }
-  if (post) Post(&SoundPath::Decode);
+  if (post && !Post(&SoundPath::Decode)) {
+    const std::lock_guard lock(mutex_);
+    decode_posted_ = false;
+  }
 }
 
 void SoundPath::Decode() {

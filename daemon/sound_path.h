@@ -74,7 +74,7 @@ class SoundPath {
   void Receive(Arrival arrival);
   void Decode();
   void Encode();
-  void Post(void (SoundPath::*job)());
+  bool Post(void (SoundPath::*job)());
 
   // Given to us.
   Lane& lane_;

@@ -46,8 +46,15 @@ void UvOnAsio::Close() {
   waits_->alive.reset();
   waits_->descriptor.close();
   waits_->timer.cancel();
+  Drain();
+  uv_loop_close(&loop_);
+}
+
+void UvOnAsio::Drain() {
   // Closing handles take a turn each to finish; a few turns are enough for any chain of them.
-  for (int turn = 0; turn < 16 && uv_loop_close(&loop_) != 0; ++turn) uv_run(&loop_, UV_RUN_NOWAIT);
+  constexpr int kTurns = 16;
+  for (int turn = 0; turn < kTurns && uv_run(&loop_, UV_RUN_NOWAIT) != 0; ++turn) {
+  }
 }
 
 void UvOnAsio::WaitReadable() {

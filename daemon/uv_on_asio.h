@@ -21,6 +21,8 @@ class UvOnAsio {
   // Runs the loop soon: to be called after its watchers or timers were changed from outside it,
   // because libuv tells the kernel of them only when it runs.
   void Kick();
+  // Runs what is ripe, so that handles which were closed are done with.
+  void Drain();
   // Runs what is ripe and gives the loop up; nothing is waited for any more.
   void Close();
 

@@ -51,7 +51,7 @@ class WebServer::State {
     alive_.reset();
     StopAccepting();
     sweep_.cancel();
-    if (context_ != nullptr) lws_context_destroy(context_);
+    DestroyContext();
     uv_.Close();
   }
 
@@ -165,6 +165,16 @@ class WebServer::State {
     for (auto& listener : listeners_) MakeVhost(*listener);
   }
 
+  // On a loop that is not libwebsockets' own this takes two calls: the first closes all handles, which
+  // the loop must then be run for, the second frees the context.
+  void DestroyContext() {
+    if (context_ == nullptr) return;
+    lws_context* const context = std::exchange(context_, nullptr);
+    lws_context_destroy(context);
+    uv_.Drain();
+    lws_context_destroy(context);
+  }
+
   void MakeVhost(Listener& listener) {
     listener.name = (listener.tls ? "tls" : "plain") + std::to_string(listener.port);
     lws_context_creation_info info{};
@@ -186,7 +196,7 @@ class WebServer::State {
     }
     listener.vhost = lws_create_vhost(context_, &info);
     if (listener.vhost == nullptr) {
-      lws_context_destroy(std::exchange(context_, nullptr));
+      DestroyContext();
       throw InputError("certificate " + options_.certificate_file + ", private_key " +
                        options_.private_key_file +
                        ": expected a PEM certificate and its key, found something else");
