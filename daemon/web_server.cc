@@ -1,6 +1,7 @@
 #include "daemon/web_server.h"
 
 #include <libwebsockets.h>
+#include <netinet/tcp.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +22,8 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
+constexpr int kUnsentBytes =
+    16384;  // that the kernel may hold of a connection, beyond those in flight
 constexpr std::chrono::milliseconds kSweepEvery{100};
 constexpr unsigned kNetworkTimeout_s = 10;  // for headers, handshakes and a silent exchange
 constexpr int kKeepAliveTimeout_s = 30;
@@ -165,8 +168,8 @@ class WebServer::State {
     for (auto& listener : listeners_) MakeVhost(*listener);
   }
 
-  // On a loop that is not libwebsockets' own this takes two calls: the first closes all handles, which
-  // the loop must then be run for, the second frees the context.
+  // On a loop that is not libwebsockets' own this takes two calls: the first closes all handles,
+  // which the loop must then be run for, the second frees the context.
   void DestroyContext() {
     if (context_ == nullptr) return;
     lws_context* const context = std::exchange(context_, nullptr);
@@ -238,6 +241,9 @@ class WebServer::State {
     }
     listener.socket.non_blocking(true, error);
     listener.socket.set_option(tcp::no_delay(true), error);
+    // What a slow client has not taken stays with us, where queued_bytes sees it.
+    using UnsentLimit = boost::asio::detail::socket_option::integer<IPPROTO_TCP, TCP_NOTSENT_LOWAT>;
+    listener.socket.set_option(UnsentLimit(kUnsentBytes), error);
     lws_sock_file_fd_type fd;
     fd.sockfd = listener.socket.release(error);
     const int type = LWS_ADOPT_SOCKET | LWS_ADOPT_HTTP | (listener.tls ? LWS_ADOPT_ALLOW_SSL : 0);
