@@ -5,7 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "tests/daemon/count_allocations.h"
+#include "tests/support/count_allocations.h"
 #include "tests/daemon/fake_engine.h"
 
 namespace antiphon::daemon {

@@ -1,4 +1,4 @@
-#include "tests/daemon/count_allocations.h"
+#include "tests/support/count_allocations.h"
 
 #include <atomic>
 #include <cstdlib>
@@ -17,7 +17,7 @@ void* operator new(size_t size) {
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
-namespace antiphon::daemon {
+namespace antiphon {
 
 void BeginCountingAllocations() {
   g_allocations = 0;
@@ -29,4 +29,4 @@ int EndCountingAllocations() {
   return g_allocations;
 }
 
-}  // namespace antiphon::daemon
+}  // namespace antiphon

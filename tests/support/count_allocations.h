@@ -2,9 +2,9 @@
 // caller is compiled knowing what it is made of.
 #pragma once
 
-namespace antiphon::daemon {
+namespace antiphon {
 
 void BeginCountingAllocations();
 int EndCountingAllocations();
 
-}  // namespace antiphon::daemon
+}  // namespace antiphon
