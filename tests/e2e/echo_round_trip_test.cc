@@ -18,8 +18,8 @@
 #include "cli/voice_client.h"
 #include "daemon/realtime.h"
 #include "daemon/voice_service.h"
+#include "daemon/web_server.h"
 #include "engine/engine.h"
-#include "tests/cli/beast_front.h"
 
 namespace antiphon {
 namespace {
@@ -82,7 +82,10 @@ TEST(EchoRoundTripTest, MouthToEar) {
   daemon::MonotonicClock clock;
   boost::asio::io_context io;
   daemon::VoiceService service(io, *engine, options, clock);
-  daemon::BeastFront front(io, service.socket_routes());
+  daemon::WebServerOptions server_options;
+  server_options.listen = {{"127.0.0.1", 0, false}};
+  auto server = std::make_unique<daemon::WebServer>(io, server_options, service.http_routes(),
+                                                    service.socket_routes());
   service.Start();
   std::thread loop([&io] {
     const auto work = boost::asio::make_work_guard(io);
@@ -90,7 +93,7 @@ TEST(EchoRoundTripTest, MouthToEar) {
   });
 
   cli::VoiceClientOptions client;
-  client.url = "ws://127.0.0.1:" + std::to_string(front.port());
+  client.url = "ws://127.0.0.1:" + std::to_string(server->ports()[0]);
   client.seconds = 20.0;
   client.keep_sound = true;
   const std::vector<int64_t> clicks = ClickPositions(client.seconds);
@@ -100,6 +103,7 @@ TEST(EchoRoundTripTest, MouthToEar) {
   loop.join();
   const daemon::TickStats stats = service.tick_stats();
   service.Stop();
+  server.reset();
   ASSERT_EQ(report.error, "");
 
   // When each frame was here.
