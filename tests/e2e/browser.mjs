@@ -52,7 +52,7 @@ export async function openPage(browser, url, { deviceRateHz, withoutWebCodecs, .
   page.faults = [];
   page.on("pageerror", (error) => page.faults.push(String(error)));
   page.on("console", (message) => {
-    if (message.type() === "error") page.faults.push(message.text());
+    if (message.type() === "error") page.faults.push(`${message.text()} (${message.location().url})`);
   });
   page.requests = [];
   page.on("request", (request) => page.requests.push(request.url()));
@@ -136,6 +136,7 @@ function installInstruments({ deviceRateHz, withoutWebCodecs }) {
   const getUserMedia = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
   navigator.mediaDevices.getUserMedia = async (constraints) => {
     const stream = await getUserMedia(constraints);
+    window.microphoneAtMs ||= performance.now();
     window.microphones.push(...stream.getAudioTracks());
     return stream;
   };
