@@ -107,18 +107,21 @@ VoiceMessage ParseClientStats(const json& message) {
   return stats;
 }
 
+double Rounded(double value, double steps) { return std::round(value * steps) / steps; }
+
+// What people wrote, not what a float makes of it (0.6000000238).
+double Plain(float temperature) { return Rounded(temperature, 1e5); }
+
 json Offers(const engine::EngineInfo& info) {
   return {{"voices", info.voices},
           {"text_prompt", info.takes_text_prompt},
           {"has_text", info.has_text},
           {"defaults",
-           {{"text_temperature", info.defaults.text.temperature},
+           {{"text_temperature", Plain(info.defaults.text.temperature)},
             {"text_top_k", info.defaults.text.top_k},
-            {"audio_temperature", info.defaults.audio.temperature},
+            {"audio_temperature", Plain(info.defaults.audio.temperature)},
             {"audio_top_k", info.defaults.audio.top_k}}}};
 }
-
-double Rounded(double value) { return std::round(value * 10.0) / 10.0; }
 
 }  // namespace
 
@@ -192,9 +195,9 @@ std::string StatsText(const SessionStats& stats, size_t queued_bytes) {
                {"late", stats.late},
                {"degraded", stats.degraded},
                {"starved", stats.starved},
-               {"buffer_ms", Rounded(stats.buffer_ms)},
-               {"oldest_ms", Rounded(stats.oldest_ms)},
-               {"dropped_ms", Rounded(stats.dropped_ms)},
+               {"buffer_ms", Rounded(stats.buffer_ms, 10.0)},
+               {"oldest_ms", Rounded(stats.oldest_ms, 10.0)},
+               {"dropped_ms", Rounded(stats.dropped_ms, 10.0)},
                {"lost", stats.lost},
                {"queued_bytes", queued_bytes}});
 }

@@ -139,6 +139,7 @@ TEST(VoiceProtocolTest, ServerMessagesHaveTheDocumentedFields) {
   EXPECT_EQ(hello["voices"], (json{"a", "b"}));
   EXPECT_EQ(hello["text_prompt"], false);
   EXPECT_EQ(hello["has_text"], true);
+  EXPECT_EQ(hello["defaults"]["text_temperature"], 0.7);  // not 0.699999988
   EXPECT_EQ(hello["defaults"]["text_top_k"], 25);
 
   const json error = json::parse(ErrorText("busy", "all places are taken", 2000));
