@@ -48,7 +48,6 @@ class App {
   private conversation: Conversation | null = null;
   private status: Status = { phase: "idle" };
   private beganAt = 0; // performance.now() when the conversation's clock began
-  private sessions = 0; // of this conversation, with those after a reconnect
   private lastFrameAt = 0;
 
   constructor() {
@@ -76,7 +75,6 @@ class App {
   private begin(): void {
     this.transcript.clear();
     document.body.dataset.turns = "none";
-    this.sessions = 0;
     const url = new URL("v1/voice", document.baseURI);
     url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
     url.search = url.hash = "";
@@ -109,7 +107,8 @@ class App {
 
   private beginSession(timeMs: number): void {
     this.beganAt = performance.now() - timeMs;
-    if (++this.sessions > 1) this.transcript.addNote("Connected again: the agent starts afresh");
+    const again = document.body.dataset.turns === "some";
+    if (again) this.transcript.addNote("Connected again: the agent starts afresh");
   }
 
   private show(status: Status): void {

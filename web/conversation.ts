@@ -175,7 +175,8 @@ export class Conversation {
     this.retryTimer = 0;
     this.ready = false;
     if (this.status.phase !== "refused") {
-      this.show({ phase: this.beganAt > 0 ? "reconnecting" : "connecting" });
+      const { reason } = this.status;
+      this.show(this.beganAt > 0 ? { phase: "reconnecting", reason } : { phase: "connecting" });
     }
     this.connection = new Connection(this.socketUrl, {
       onMessage: (message) => this.take(message),
