@@ -100,9 +100,25 @@ export async function waitForState(page, states, timeoutMs = 15000) {
   }
 }
 
+// Waits until the page has said `words` (a pattern) below its headline, be it for a moment.
+export async function waitForHint(page, words, timeoutMs = 15000) {
+  const told = ([source, flags]) => window.hints.some((hint) => new RegExp(source, flags).test(hint));
+  try {
+    await page.waitForFunction(told, [words.source, words.flags], { timeout: timeoutMs, polling: 50 });
+  } catch {
+    const hints = await page.evaluate(() => window.hints);
+    throw new Error(`the page said "${hints.join('", "')}", expected ${words}`);
+  }
+}
+
 // Runs in the page before its own scripts. A script processor, deprecated as it is, needs no file of
 // its own, which the page's Content-Security-Policy would refuse.
 function installInstruments({ deviceRateHz, withoutWebCodecs }) {
+  window.hints = [];
+  new MutationObserver(() => {
+    const hint = document.getElementById("hint")?.textContent ?? "";
+    if (hint !== window.hints.at(-1)) window.hints.push(hint);
+  }).observe(document, { childList: true, characterData: true, subtree: true });
   window.recorded = { blocks: [], rateHz: 0, startedAtMs: 0 };
   const connect = AudioNode.prototype.connect;
   AudioNode.prototype.connect = function (destination, ...rest) {

@@ -5,10 +5,11 @@ import { after, afterEach, before, beforeEach, test } from "node:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { closePages, launch, openPage, recording, state, waitForState } from "./browser.mjs";
+import { closePages, launch, openPage, recording, state, waitForHint, waitForState } from "./browser.mjs";
 import { Daemon } from "./daemon.mjs";
 import { question, screenshotDir } from "./place.mjs";
-import { levels, wavSound } from "./sound.mjs";
+import { levels } from "./sound.mjs";
+import { soundOf } from "./wav.mjs";
 
 const kLive = ["listening", "speaking"];
 const kAnswer = "The light is on."; // models/embedded/samples/samples.json, to the question that is played
@@ -52,7 +53,7 @@ async function shot(page, name) {
 
 // Where in the file the words are, in ms.
 function wordsOf(file) {
-  const loud = levels(wavSound(readFileSync(file))).map((db) => db > kLoudDb);
+  const loud = levels(soundOf(readFileSync(file))).map((db) => db > kLoudDb);
   return { from: kWindowMs * loud.indexOf(true), to: kWindowMs * (loud.lastIndexOf(true) + 1) };
 }
 
@@ -112,7 +113,7 @@ test("a caller too many is told so, and takes the place that becomes free", asyn
   await waitForState(first, kLive);
   const second = await begin();
   await waitForState(second, "refused");
-  assert.match(await second.locator("#hint").innerText(), /taken by another conversation.*again in \d+ s/s);
+  await waitForHint(second, /taken by another conversation.*again in \d+ s/s);
   await shot(second, "daemon-refusal");
   assert.ok(kLive.includes(await state(first)), "the first caller is left alone");
   assert.ok((await daemon.info()).sessions.refused >= 1);
@@ -126,7 +127,7 @@ for (const [how, words] of [["kill", /connection was lost/], ["stop", /restartin
     await page.locator(".turn.you").waitFor();
     await daemon[how]();
     await waitForState(page, "reconnecting");
-    assert.match(await page.locator("#hint").innerText(), words);
+    await waitForHint(page, words);
     daemon = await Daemon.start([], daemon.port);
     await waitForState(page, kLive, 30000);
     await page.locator(".note", { hasText: "Connected again" }).waitFor();

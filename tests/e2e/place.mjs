@@ -4,13 +4,15 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
+import { cut } from "./wav.mjs";
+
 export const sourceDir = join(dirname(fileURLToPath(import.meta.url)), "../..");
 export const buildDir = process.env.ANTIPHON_BUILD_DIR;
 export const screenshotDir = join(buildDir, "screenshots");
 mkdirSync(screenshotDir, { recursive: true });
 
 // A question and the quiet in which to answer it.
-export const question = join(sourceDir, "models/embedded/samples/user_0.wav");
+export const question = sample(0);
 
 // Its words alone: played over and over, somebody always talks.
 export const chatter = join(buildDir, "e2e_chatter.wav");
@@ -37,12 +39,7 @@ export const contentSecurityPolicy = [
   .map(([, text]) => text)
   .join("");
 
-// A part of a plain WAV file (44 bytes of header), in seconds.
-function cut(wav, from, to) {
-  const bytesPerSecond = wav.readUInt32LE(28);
-  const data = wav.subarray(44 + from * bytesPerSecond, 44 + Math.round(to * bytesPerSecond));
-  const header = Buffer.from(wav.subarray(0, 44));
-  header.writeUInt32LE(36 + data.length, 4);
-  header.writeUInt32LE(data.length, 40);
-  return Buffer.concat([header, data]);
+// Question `number` of those that come with the model (samples.json tells words and answers).
+export function sample(number) {
+  return join(sourceDir, `models/embedded/samples/user_${number}.wav`);
 }

@@ -1,4 +1,5 @@
 // node run_tests.mjs BUILD_DIR [TEST...]: runs the browser tests against a build of Antiphon.
+// node run_tests.mjs BUILD_DIR --picture: writes docs/images/page.png.
 //
 // Everything runs in this one process: whatever ends it ends the browser with it, and the daemon.
 
@@ -21,4 +22,6 @@ if (!existsSync(installed) || statSync(installed).mtimeMs < statSync(lock).mtime
     process.exit(kSkipped);
   }
 }
-for (const test of tests) await import(`./${test}.test.mjs`);
+for (const test of tests) {
+  await import(test === "--picture" ? "./picture.mjs" : `./${test}.test.mjs`);
+}

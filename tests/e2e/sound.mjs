@@ -2,12 +2,6 @@
 
 const kWindowMs = 20;
 
-// Sound of a plain mono WAV file of 16 bits (44 bytes of header).
-export function wavSound(wav) {
-  const samples = Float32Array.from({ length: (wav.length - 44) / 2 }, (_, i) => wav.readInt16LE(44 + 2 * i) / 32768);
-  return { rateHz: wav.readUInt32LE(24), samples };
-}
-
 // Level of each 20 ms, in dB below full scale.
 export function levels({ samples, rateHz }) {
   const size = Math.round((kWindowMs / 1000) * rateHz);

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, describe, test } from "node:test";
 import { join } from "node:path";
 
-import { closePages, launch, openPage, recording, state, waitForState } from "./browser.mjs";
+import { closePages, launch, openPage, recording, state, waitForHint, waitForState } from "./browser.mjs";
 import { assets, chatter, contentSecurityPolicy, screenshotDir } from "./place.mjs";
 import { ScriptedService } from "./scripted_service.mjs";
 import { loudMs, pitchHz } from "./sound.mjs";
@@ -49,10 +49,6 @@ async function shot(page, name) {
   await page.screenshot({ path: join(screenshotDir, `${name}.png`) });
 }
 
-async function hint(page) {
-  return page.locator("#hint").innerText();
-}
-
 describe("a conversation", () => {
   const places = {
     light: { deviceRateHz: 44100 },
@@ -93,9 +89,9 @@ describe("a conversation", () => {
   async function heardKLines(page, rateHz) {
     const sound = await recording(page);
     assert.equal(sound.rateHz, rateHz);
-    // Five words of two or three frames each.
+    // Five words of two or three frames each, of which a busy machine may lose some.
     const loud = loudMs(sound, -30);
-    assert.ok(loud > 5 * 160 - 80 && loud < 5 * 240 + 160, `${loud} ms of sound`);
+    assert.ok(loud > 5 * 80 && loud < 5 * 240 + 160, `${loud} ms of sound`);
     const pitch = pitchHz(sound, -14);
     assert.ok(Math.abs(pitch - 300) < 3, `${pitch} Hz`); // the buffer may trim by 0.4 %
   }
@@ -195,7 +191,7 @@ describe("settings", () => {
     const page = await open();
     await page.click("#talk");
     await waitForState(page, "problem");
-    assert.match(await hint(page), /no voice tenor/);
+    await waitForHint(page, /no voice tenor/);
   });
 
   test("are not offered by a model without choices", async () => {
@@ -218,7 +214,7 @@ describe("a refusal", () => {
     const page = await open();
     await page.click("#talk");
     await waitForState(page, "refused");
-    assert.match(await hint(page), /taken by another conversation.*again in \d s/s);
+    await waitForHint(page, /taken by another conversation.*again in \d s/s);
     await shot(page, "refusal");
     await waitForState(page, kLive);
     assert.ok(times[1] - times[0] >= 2500, `asked again after ${times[1] - times[0]} ms`);
@@ -229,7 +225,7 @@ describe("a refusal", () => {
     const page = await open();
     await page.click("#talk");
     await waitForState(page, "refused");
-    assert.match(await hint(page), /about to stop/);
+    await waitForHint(page, /about to stop/);
     await page.click("#talk");
     await waitForState(page, "idle");
   });
@@ -243,7 +239,7 @@ describe("a connection that ends", () => {
     await waitForState(page, "speaking");
     service.cut();
     await waitForState(page, "reconnecting");
-    assert.match(await hint(page), /connection was lost/);
+    await waitForHint(page, /connection was lost/);
     await shot(page, "reconnecting");
     await waitForState(page, kLive);
     await page.locator(".note", { hasText: "Connected again" }).waitFor();
@@ -279,7 +275,7 @@ describe("a connection that ends", () => {
       const page = await open();
       await page.click("#talk");
       await waitForState(page, expected);
-      assert.match(await hint(page), words);
+      await waitForHint(page, words);
     });
   }
 
@@ -293,7 +289,7 @@ describe("a connection that ends", () => {
     await page.click("#talk");
     await page.waitForFunction(() => document.getElementById("headline").textContent.includes("ended"));
     assert.equal(await state(page), "idle");
-    assert.match(await hint(page), /quiet for a long time/);
+    await waitForHint(page, /quiet for a long time/);
   });
 });
 
