@@ -2,7 +2,7 @@
 JOBS ?= $(shell nproc)
 SOURCES = $(shell git ls-files '*.cc' '*.h')
 
-.PHONY: all deps run test bench package fmt lint clean
+.PHONY: all deps run test quick bench package fmt lint clean
 
 all: build/release/build.ninja
 	cmake --build --preset release -j $(JOBS)
@@ -19,11 +19,19 @@ run: all
 test: all
 	ctest --preset release -j $(JOBS)
 
+# The tests that take seconds: no sanitizer builds, no browser.
+quick: all
+	ctest --preset release -j $(JOBS) -LE 'sanitizer|e2e'
+
+# Round trips and tick times on this machine.
 bench: all
-	build/release/antiphon bench
+	build/release/echo_round_trip_test
+	build/release/web_server_test --gtest_filter='*RoundTrip*:*Echo*'
+	build/release/antiphon talk models/embedded/samples/user_0.wav --duration 60
 
 package: all
 	cd build/release && cpack -G DEB
+	@ls build/release/*.deb
 
 fmt:
 	clang-format-14 -i $(SOURCES)
