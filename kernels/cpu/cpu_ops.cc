@@ -4,83 +4,13 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/cpu/linear_kernel.h"
+#include "kernels/cpu/op_shares.h"
 #include "kernels/cpu/vector_kernels.h"
+#include "kernels/cpu/work_share.h"
 #include "kernels/token_ops.h"
 
 namespace antiphon::kernels::cpu {
 namespace {
-
-struct Share {
-  int64_t begin, end;
-};
-
-// The part-th of `parts` nearly equal shares of [0, count), in units of `unit`.
-Share ShareOf(int64_t count, int part, int parts, int64_t unit = 1) {
-  const int64_t units = (count + unit - 1) / unit;
-  const int64_t begin = units * part / parts * unit, end = units * (part + 1) / parts * unit;
-  return {std::min(begin, count), std::min(end, count)};
-}
-
-// Calls body(rows, row, step) for a share of all rows x steps.
-template <typename Body>
-void ForSteps(const Run& run, const Op& op, int part, int parts, Body body) {
-  const Control::Rows& rows = run.control.stages[static_cast<int>(op.stage)];
-  const Share share = ShareOf(int64_t{rows.count} * op.steps, part, parts);
-  for (int64_t i = share.begin; i < share.end; ++i) {
-    body(rows, static_cast<int32_t>(i / op.steps), static_cast<int32_t>(i % op.steps));
-  }
-}
-
-template <typename Body>
-void ForRows(const Run& run, const Op& op, int part, int parts, Body body) {
-  const Control::Rows& rows = run.control.stages[static_cast<int>(op.stage)];
-  const Share share = ShareOf(rows.count, part, parts);
-  for (int64_t r = share.begin; r < share.end; ++r) body(rows, static_cast<int32_t>(r));
-}
-
-// Few output channels over many steps (the codec's convolutions) are shared by steps, everything
-// else by panels, so that each worker reads its own part of the weights once.
-void LinearOp(const Run& run, const Op& op, int part, int parts) {
-  const Control::Rows& rows = run.control.stages[static_cast<int>(op.stage)];
-  const int64_t vectors = int64_t{rows.count} * op.steps;
-  const int32_t panels = (op.n + kPanel - 1) / kPanel;
-  const bool by_steps = panels < 4 * parts && vectors >= int64_t{kMaxBlock} * parts;
-  const Share steps = by_steps ? ShareOf(vectors, part, parts, kMaxBlock) : Share{0, vectors};
-  // Four panels are the widest tile of the kernel.
-  const Share mine =
-      by_steps ? Share{0, panels} : ShareOf(panels, part, parts, panels >= 8 * parts ? 4 : 1);
-  if (steps.begin == steps.end || mine.begin == mine.end) return;
-  const PackedWeight& weight = run.weights.At(op.weight);
-  LinearBlock block;
-  block.panels = weight.data;
-  block.bf16 = weight.bf16;
-  block.k = op.k;
-  block.taps = op.taps;
-  block.tap_step = op.tap_step;
-  block.n = op.n;
-  block.bias = run.weights.Vector(op.bias);
-  block.scale = run.weights.Vector(op.scale);
-  block.activation = op.activation;
-  block.accumulate = op.accumulate;
-  // A group of panels that fits the second-level cache serves all rows before the next one is read.
-  const int64_t panel_bytes = int64_t{op.k} * kPanel * (weight.bf16 ? 2 : 4);
-  const int64_t group = std::max<int64_t>(4, (int64_t{256} << 10) / panel_bytes / 4 * 4);
-  for (int64_t first = mine.begin; first < mine.end; first += group) {
-    block.panel_begin = static_cast<int32_t>(first);
-    block.panel_end = static_cast<int32_t>(std::min(first + group, mine.end));
-    for (int64_t v = steps.begin; v < steps.end; v += block.rows) {
-      block.rows = static_cast<int32_t>(std::min<int64_t>(kMaxBlock, steps.end - v));
-      for (int32_t i = 0; i < block.rows; ++i) {
-        const auto r = static_cast<int32_t>((v + i) / op.steps);
-        const int64_t t = (v + i) % op.steps;
-        block.x[i] = run.arenas.Row(op.in, rows, r) + t * op.in_step;
-        block.y[i] = run.arenas.Row(op.out, rows, r) + t * op.out_step;
-      }
-      Linear(block);
-    }
-  }
-}
 
 void NormOp(const Run& run, const Op& op, int part, int parts) {
   const float* weight = run.weights.Vector(op.weight);
@@ -152,61 +82,6 @@ void UpsampleOp(const Run& run, const Op& op, int part, int parts) {
       }
     }
   });
-}
-
-// cos and sin of a step's angles are shared by all its heads.
-void RopeAppendOp(const Run& run, const Op& op, int part, int parts) {
-  const float* frequencies = run.weights.Vector(op.weight);
-  const int32_t half = op.head_dim / 2;
-  ForSteps(run, op, part, parts, [&](const Control::Rows& rows, int32_t r, int32_t t) {
-    const int64_t p = FirstPosition(op, rows.rows[r]) + t;
-    float* q = run.arenas.Row(op.in, rows, r) + t * op.in_step;
-    float* k = q + op.heads * op.head_dim;
-    const float* v = k + op.kv_heads * op.head_dim;
-    if (op.rope != Rope::kNone) {
-      const int32_t stride = op.rope == Rope::kInterleaved ? 2 : 1;
-      const int32_t imaginary = op.rope == Rope::kInterleaved ? 1 : half;
-      for (int32_t j = 0; j < half; ++j) {
-        const float angle = frequencies[j] * static_cast<float>(p);
-        const auto c = static_cast<float>(std::cos(double{angle}));
-        const auto s = static_cast<float>(std::sin(double{angle}));
-        // q and k heads follow each other.
-        for (int32_t h = 0; h < op.heads + op.kv_heads; ++h) {
-          float& re = q[h * op.head_dim + j * stride];
-          float& im = q[h * op.head_dim + j * stride + imaginary];
-          const float a = re, b = im;
-          re = a * c - b * s;
-          im = a * s + b * c;
-        }
-      }
-    }
-    float* keys = run.arenas.Row(op.aux, rows, r);
-    float* values = run.arenas.Row(op.aux2, rows, r);
-    const size_t bytes = static_cast<size_t>(op.head_dim) * sizeof(float);
-    for (int32_t h = 0; h < op.kv_heads; ++h) {
-      const int64_t at = (int64_t{h} * op.capacity + p % op.capacity) * op.head_dim;
-      std::memcpy(keys + at, k + h * op.head_dim, bytes);
-      std::memcpy(values + at, v + h * op.head_dim, bytes);
-    }
-  });
-}
-
-void AttentionOp(const Run& run, const Op& op, int part, int parts, const WorkerScratch& scratch) {
-  const Control::Rows& rows = run.control.stages[static_cast<int>(op.stage)];
-  const int32_t group = op.heads / op.kv_heads;
-  const int64_t queries = int64_t{rows.count} * op.steps * op.heads;
-  const Share share = ShareOf(queries, part, parts);
-  for (int64_t i = share.begin; i < share.end; ++i) {
-    const auto h = static_cast<int32_t>(i % op.heads);
-    const auto t = static_cast<int32_t>(i / op.heads % op.steps);
-    const auto r = static_cast<int32_t>(i / op.heads / op.steps);
-    const Window window = VisiblePositions(op, FirstPosition(op, rows.rows[r]), t);
-    const int64_t head = int64_t{h / group} * op.capacity * op.head_dim;
-    AttendHead(run.arenas.Row(op.in, rows, r) + t * op.in_step + h * op.head_dim,
-               run.arenas.Row(op.aux, rows, r) + head, run.arenas.Row(op.aux2, rows, r) + head,
-               window.begin, window.end, op.capacity, op.head_dim, scratch.scores,
-               run.arenas.Row(op.out, rows, r) + t * op.out_step + h * op.head_dim);
-  }
 }
 
 void EmbedOp(const Run& run, const Op& op, int part, int parts) {

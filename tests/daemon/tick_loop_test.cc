@@ -5,8 +5,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "tests/support/count_allocations.h"
 #include "tests/daemon/fake_engine.h"
+#include "tests/support/count_allocations.h"
 
 namespace antiphon::daemon {
 namespace {

@@ -1,0 +1,52 @@
+#include <algorithm>
+
+#include "kernels/cpu/linear_kernel.h"
+#include "kernels/cpu/op_shares.h"
+#include "kernels/cpu/work_share.h"
+
+namespace antiphon::kernels::cpu {
+
+// Few output channels over many steps (the codec's convolutions) are shared by steps, everything
+// else by panels, so that each worker reads its own part of the weights once.
+void LinearOp(const Run& run, const Op& op, int part, int parts) {
+  const Control::Rows& rows = run.control.stages[static_cast<int>(op.stage)];
+  const int64_t vectors = int64_t{rows.count} * op.steps;
+  const int32_t panels = (op.n + kPanel - 1) / kPanel;
+  const bool by_steps = panels < 4 * parts && vectors >= int64_t{kMaxBlock} * parts;
+  const Share steps = by_steps ? ShareOf(vectors, part, parts, kMaxBlock) : Share{0, vectors};
+  // Four panels are the widest tile of the kernel.
+  const Share mine =
+      by_steps ? Share{0, panels} : ShareOf(panels, part, parts, panels >= 8 * parts ? 4 : 1);
+  if (steps.begin == steps.end || mine.begin == mine.end) return;
+  const PackedWeight& weight = run.weights.At(op.weight);
+  LinearBlock block;
+  block.panels = weight.data;
+  block.bf16 = weight.bf16;
+  block.k = op.k;
+  block.taps = op.taps;
+  block.tap_step = op.tap_step;
+  block.n = op.n;
+  block.bias = run.weights.Vector(op.bias);
+  block.scale = run.weights.Vector(op.scale);
+  block.activation = op.activation;
+  block.accumulate = op.accumulate;
+  // A group of panels that fits the second-level cache serves all rows before the next one is read.
+  const int64_t panel_bytes = int64_t{op.k} * kPanel * (weight.bf16 ? 2 : 4);
+  const int64_t group = std::max<int64_t>(4, (int64_t{256} << 10) / panel_bytes / 4 * 4);
+  for (int64_t first = mine.begin; first < mine.end; first += group) {
+    block.panel_begin = static_cast<int32_t>(first);
+    block.panel_end = static_cast<int32_t>(std::min(first + group, mine.end));
+    for (int64_t v = steps.begin; v < steps.end; v += block.rows) {
+      block.rows = static_cast<int32_t>(std::min<int64_t>(kMaxBlock, steps.end - v));
+      for (int32_t i = 0; i < block.rows; ++i) {
+        const auto r = static_cast<int32_t>((v + i) / op.steps);
+        const int64_t t = (v + i) % op.steps;
+        block.x[i] = run.arenas.Row(op.in, rows, r) + t * op.in_step;
+        block.y[i] = run.arenas.Row(op.out, rows, r) + t * op.out_step;
+      }
+      Linear(block);
+    }
+  }
+}
+
+}  // namespace antiphon::kernels::cpu
