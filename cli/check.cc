@@ -158,6 +158,7 @@ void RegisterCheck(CLI::App& app, int* exit_status) {
   check->add_option("folders", options->folders, "Golden folders")->required();
   check->add_option("--executor", options->executor, "cpu or reference")->capture_default_str();
   check->add_option("--weights", options->weights, "fp32, bf16 or auto")->capture_default_str();
+  check->add_option("--kv", options->kv, "fp32, bf16, int8 or int4")->capture_default_str();
   check->add_option("--threads", options->threads, "Workers, 0: one per core");
   check
       ->add_option("--tolerance", options->tolerance,

@@ -21,6 +21,7 @@ struct CheckOptions {
   std::vector<std::string> folders;
   std::string executor = "cpu";
   std::string weights = "fp32";
+  std::string kv = "fp32";
   int threads = 0;
   double tolerance = 1e-4;  // of a tensor's largest magnitude
   bool quiet = false;       // only failing tensors and the last lines

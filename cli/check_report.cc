@@ -85,6 +85,7 @@ std::unique_ptr<engine::Model> MakeCheckedModel(
     std::shared_ptr<const engine::Checkpoint> checkpoint, engine::ModelOptions options,
     const CheckOptions& check) {
   options.taps = true;
+  options.kv = engine::ParseKvFormat(check.kv);
   return std::make_unique<engine::Model>(
       std::move(checkpoint), options,
       engine::MakeExecutor(check.executor, check.weights, check.threads));

@@ -57,10 +57,13 @@ void RegisterTalk(CLI::App& app, int* exit_status) {
       talk->add_option("--executor", local.executor, "cpu or reference")->capture_default_str();
   auto* weights =
       talk->add_option("--weights", local.weights, "auto, fp32 or bf16")->capture_default_str();
+  auto* kv = talk->add_option("--kv", local.kv, "Keys and values: auto, fp32, bf16, int8 or int4")
+                 ->capture_default_str();
   auto* threads = talk->add_option("--threads", local.threads, "Workers, 0: one per core");
   auto* real_time =
       talk->add_flag("--real-time", local.real_time, "A frame every 80 ms, as in a call");
-  for (CLI::Option* option : {model, temperature, seed, executor, weights, threads, real_time}) {
+  for (CLI::Option* option :
+       {model, temperature, seed, executor, weights, kv, threads, real_time}) {
     option->group(in_process);
   }
   auto* with_daemon = "Through a daemon";
@@ -68,7 +71,7 @@ void RegisterTalk(CLI::App& app, int* exit_status) {
   auto* insecure = talk->add_flag("--insecure", url.insecure, "Take any certificate");
   auto* sessions =
       talk->add_option("--sessions", url.sessions, "Conversations at once")->capture_default_str();
-  address->excludes(model)->excludes(executor)->excludes(weights)->excludes(threads);
+  address->excludes(model)->excludes(executor)->excludes(weights)->excludes(kv)->excludes(threads);
   address->excludes(temperature)->excludes(seed)->excludes(real_time);
   insecure->needs(address);
   sessions->needs(address);

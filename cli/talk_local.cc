@@ -95,6 +95,7 @@ int TalkLocally(const TalkLocalOptions& options) {
   engine_options.model = options.model;
   engine_options.executor = options.executor;
   engine_options.weights = options.weights;
+  engine_options.kv = options.kv;
   engine_options.threads = options.threads;
   engine_options.slots = 1;
   const audio::Sound sound = audio::ReadWav(options.in_wav);

@@ -13,6 +13,7 @@ struct TalkLocalOptions {
   std::string model = "embedded";  // or "echo", or a checkpoint folder
   std::string executor = "cpu";
   std::string weights = "auto";
+  std::string kv = "auto";
   int threads = 0;
   std::string voice, text_prompt;     // empty: the model's default
   std::optional<double> temperature;  // of text and audio; unset: the model's defaults

@@ -122,6 +122,7 @@ std::unique_ptr<engine::Engine> LoadEngine(const DaemonOptions& options) {
   engine.model = options.model_path;
   engine.executor = options.model_executor;
   engine.weights = options.model_weights;
+  engine.kv = options.model_kv;
   engine.slots = options.sessions_slots;
   engine.threads = options.model_threads;
   // The engine's workers inherit the priority that the tick thread will have.

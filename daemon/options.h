@@ -21,6 +21,7 @@ struct DaemonOptions {
   std::string model_path = "embedded";
   std::string model_executor = "cpu";
   std::string model_weights = "auto";
+  std::string model_kv = "auto";
   int model_threads = 0;
   int sessions_slots = 4;
   int sessions_max = 0;

@@ -98,6 +98,7 @@ class DuplexEngine final : public Engine {
     const auto free = std::find_if(slots_.begin(), slots_.end(),
                                    [](const Slot& s) { return s.phase == SlotPhase::kFree; });
     if (free == slots_.end()) return false;
+    if (!model_->ReserveKv(static_cast<int>(free - slots_.begin()))) return false;
     const uint32_t generation = free->generation + 1;
     *free = Slot{};
     free->generation = generation;
@@ -111,6 +112,7 @@ class DuplexEngine final : public Engine {
     if (Slot* slot = Find(id)) {
       slot->phase = SlotPhase::kFree;
       slot->session = nullptr;
+      model_->ReleaseKv(static_cast<int>(id.index));
     }
   }
 

@@ -76,21 +76,14 @@ View AppendInputEmbedding(PlanBuilder& builder, const LmConfig& config,
   return x;
 }
 
-TransformerRun TemporalRun(PlanBuilder& builder, const LmConfig& config, const SafeTensors& tensors,
+TransformerRun TemporalRun(const LmConfig& config, const SafeTensors& tensors,
                            const LmPlanOptions& options) {
   TransformerRun run;
   run.tensors = &tensors;
   run.prefix = "transformer";
   run.window = options.window;
-  // Prefill writes several positions before any of them attends, so the ring has room for them
-  // beyond the context.
-  run.capacity = config.temporal.context + options.prefill_rows - 1;
-  const int64_t elements = int64_t{run.capacity} * config.temporal.dim / config.temporal.kv_repeat;
-  for (int layer = 0; layer < config.temporal.layers; ++layer) {
-    const std::string name = "temporal." + std::to_string(layer);
-    run.rings.push_back({builder.layout().state.Get(name + ".keys", elements),
-                         builder.layout().state.Get(name + ".values", elements)});
-  }
+  run.paged = true;
+  run.capacity = config.temporal.context;
   return run;
 }
 
@@ -151,7 +144,7 @@ void AppendLmStep(PlanBuilder& builder, const LmConfig& config, const SafeTensor
   builder.set_stage(Stage::kStep);
   AppendTokensIn(builder, config);
   const View x = AppendInputEmbedding(builder, config, tensors);
-  AppendTransformer(builder, config.temporal, TemporalRun(builder, config, tensors, options), x);
+  AppendTransformer(builder, config.temporal, TemporalRun(config, tensors, options), x);
   const View out = builder.Scratch(1, config.temporal.dim);
   AppendNorm(builder, AddNorm(builder, tensors, "out_norm", config.temporal.norm, x.width), x, out);
   builder.Tap("transformer_out", out);
@@ -180,7 +173,7 @@ void AppendLmPrefill(PlanBuilder& builder, const LmConfig& config, const SafeTen
   View given = x;
   given.ref = builder.layout().io.Get("embedding", x.width);
   builder.Append(OpKind::kInject, given, x);
-  TransformerRun run = TemporalRun(builder, config, tensors, options);
+  TransformerRun run = TemporalRun(config, tensors, options);
   run.keys_only = true;
   AppendTransformer(builder, config.temporal, run, x);
   builder.Free(x);

@@ -13,7 +13,6 @@ struct LmPlanOptions {
   // PersonaPlex stepping (section 4.1): given values force the target position.
   bool force_given = false;
   AttentionWindow window = AttentionWindow::kStreaming;
-  int prefill_rows = 1;  // most consecutive positions of one slot in a kPrefill stage
   int agent_codes = 0, user_codes = 0;  // [slot, agent_codes] / [slot, user_codes] in state
 };
 

@@ -48,6 +48,14 @@ std::unique_ptr<kernels::Executor> MakeExecutor(const std::string& name, const s
   throw InputError("executor: expected cpu or reference, found \"" + name + "\"");
 }
 
+kernels::KvFormat ParseKvFormat(const std::string& name) {
+  if (name == "auto" || name == "fp32") return kernels::KvFormat::kF32;
+  if (name == "bf16") return kernels::KvFormat::kBf16;
+  if (name == "int8") return kernels::KvFormat::kInt8;
+  if (name == "int4") return kernels::KvFormat::kInt4;
+  throw InputError("kv: expected auto, fp32, bf16, int8 or int4, found \"" + name + "\"");
+}
+
 std::unique_ptr<Engine> MakeEngine(const EngineOptions& options) {
   if (options.slots < 1 || options.slots > 1024) {
     throw InputError("slots: expected 1 to 1024, found " + std::to_string(options.slots));
@@ -63,6 +71,7 @@ std::unique_ptr<Engine> MakeEngine(const EngineOptions& options) {
   model.slots = options.slots;
   model.echo = echo;
   model.with_lm = !echo;
+  model.kv = ParseKvFormat(options.kv);
   const LmConfig* lm = checkpoint->lm_config();
   model.force_given = !echo && lm->family == Family::kPersonaPlex;
   // Prompts, and so prefill, are PersonaPlex's.

@@ -48,8 +48,79 @@ void Model::Build() {
   }
   std::vector<const Plan*> plans;
   for (const Plan& plan : plans_) plans.push_back(&plan);
+  const kernels::KvShape kv = MakeKvPages();
+  if (kv_pages_) control_.kv_pages = kv_pages_->table();
   executor_->Prepare(layout_->weights, plans,
-                     {layout_->state.total_elements(), layout_->io.total_elements()});
+                     {layout_->state.total_elements(), layout_->io.total_elements(), kv});
+}
+
+kernels::KvShape Model::MakeKvPages() {
+  kernels::KvShape shape;
+  if (!options_.with_lm) return shape;
+  const TransformerConfig& temporal = checkpoint_->lm_config()->temporal;
+  if (options_.prefill_rows > kernels::kKvChunk) {
+    throw InputError("prefill_rows: expected at most " + std::to_string(kernels::kKvChunk) +
+                     ", found " + std::to_string(options_.prefill_rows));
+  }
+  shape.layers = temporal.layers;
+  shape.kv_heads = temporal.heads / temporal.kv_repeat;
+  shape.head_dim = temporal.head_dim();
+  shape.slots = options_.slots;
+  shape.slot_pages = kernels::KvSlotPages(temporal.context, std::max(1, options_.prefill_rows));
+  const int enough = options_.slots * shape.slot_pages;
+  shape.pages = options_.kv_pool_pages > 0 ? std::min(options_.kv_pool_pages, enough) : enough;
+  if (shape.pages < shape.slot_pages) {
+    throw InputError("kv_pool_pages: one session needs " + std::to_string(shape.slot_pages) +
+                     ", found " + std::to_string(shape.pages));
+  }
+  shape.prompt_pages = options_.kv_prompt_pages;
+  shape.format = options_.kv;
+  kv_pages_ = std::make_unique<KvPages>(shape.slots, shape.slot_pages, shape.pages);
+  return shape;
+}
+
+bool Model::ReserveKv(int slot) noexcept {
+  return kv_pages_ == nullptr || kv_pages_->Reserve(slot);
+}
+
+void Model::ReleaseKv(int slot) noexcept {
+  if (kv_pages_) kv_pages_->Release(slot);
+}
+
+ParkedKv Model::ParkKv(int slot) {
+  ParkedKv parked;
+  if (!kv_pages_) return parked;
+  const auto bytes = static_cast<size_t>(executor_->kv_page_bytes());
+  parked.entries = kv_pages_->Entries(slot);
+  parked.pages.resize(bytes * parked.entries.size());
+  std::byte* out = parked.pages.data();
+  for (const int32_t entry : parked.entries) {
+    executor_->ReadKvPage(kv_pages_->page(slot, entry), out);
+    out += bytes;
+  }
+  kv_pages_->Release(slot);
+  return parked;
+}
+
+bool Model::UnparkKv(int slot, const ParkedKv& parked) noexcept {
+  if (!kv_pages_) return true;
+  if (!kv_pages_->TakeBack(slot, parked.entries)) return false;
+  const std::byte* in = parked.pages.data();
+  for (const int32_t entry : parked.entries) {
+    executor_->WriteKvPage(kv_pages_->page(slot, entry), in);
+    in += executor_->kv_page_bytes();
+  }
+  return true;
+}
+
+void Model::ExtendKv(Stage stage) noexcept {
+  if (!kv_pages_) return;
+  const kernels::Control::Rows& stage_rows = rows(stage);
+  for (int32_t r = 0; r < stage_rows.count; ++r) {
+    const kernels::Row& row = stage_rows.rows[r];
+    kv_pages_->Reserve(row.slot);
+    kv_pages_->Extend(row.slot, row.position);
+  }
 }
 
 LmPlanOptions Model::LmOptions() const {
@@ -58,7 +129,6 @@ LmPlanOptions Model::LmOptions() const {
   lm_options.depth_steps = options_.all_depth_steps ? lm.dep_q : NeededDepthSteps(lm);
   lm_options.force_given = options_.force_given;
   lm_options.window = options_.window;
-  lm_options.prefill_rows = std::max(1, options_.prefill_rows);
   lm_options.agent_codes = lm.agent_codes();
   lm_options.user_codes =
       options_.with_codec ? std::max(lm.user_codes(), options_.codebooks) : lm.user_codes();
@@ -111,12 +181,14 @@ void Model::Run() noexcept {
     most = std::max(most, rows(stage).count);
   }
   if (most == 0) return;
+  ExtendKv(Stage::kStep);
   for (size_t i = 0; i < tick_plans_; ++i) {
     if (plans_[i].max_rows >= most) return executor_->Run(plans_[i], control_);
   }
 }
 
 void Model::RunPrefill() noexcept {
+  ExtendKv(Stage::kPrefill);
   if (tick_plans_ < plans_.size()) executor_->Run(plans_.back(), control_);
 }
 

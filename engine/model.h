@@ -4,11 +4,13 @@
 // After construction nothing allocates. One thread at a time.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/checkpoint.h"
+#include "engine/kv_pages.h"
 #include "engine/lm_plan.h"
 #include "engine/plan_builder.h"
 #include "kernels/executor.h"
@@ -26,6 +28,15 @@ struct ModelOptions {
   AttentionWindow window = AttentionWindow::kStreaming;
   bool taps = false;  // keep named intermediates; one plan for all slots
   int codebooks = 0;  // Mimi levels; 0: Checkpoint::mimi_codebooks()
+  kernels::KvFormat kv = kernels::KvFormat::kF32;  // keys and values of the temporal transformer
+  int kv_prompt_pages = 2;  // kInt4: first pages (64 positions) of a session that stay int8
+  int kv_pool_pages = 0;    // pages in the pool; 0: enough for every slot
+};
+
+// A parked slot's keys and values.
+struct ParkedKv {
+  std::vector<int32_t> entries;  // of the slot's ring of pages
+  std::vector<std::byte> pages;  // in the same order
 };
 
 class Model {
@@ -59,6 +70,17 @@ class Model {
   // A slot's token grid, [2, streams, ring] (token_grid.h).
   int32_t* token_grid(int slot) { return SlotTokens(tokens_.grid, slot); }
 
+  // Promises a slot the pages of its whole context; false if the pool is promised away (never with
+  // the default pool). Slots that run without it are promised theirs on the way.
+  bool ReserveKv(int slot) noexcept;
+  void ReleaseKv(int slot) noexcept;
+  // Moves the pages of a slot out of the pool into host memory, which it returns, and back. The
+  // slot must not run meanwhile. Unpark is false, and nothing happens, while the pool is promised
+  // away. Not for the tick path.
+  ParkedKv ParkKv(int slot);
+  bool UnparkKv(int slot, const ParkedKv& parked) noexcept;
+  const KvPages* kv_pages() const { return kv_pages_.get(); }  // null without an LM
+
   // Runs encode, step and decode for the rows set (a stage with count 0 is skipped), on the plan of
   // the smallest bucket that fits.
   void Run() noexcept;
@@ -78,6 +100,9 @@ class Model {
   kernels::Plan BuildTick(int rows);
   kernels::Plan BuildPrefill();
   LmPlanOptions LmOptions() const;
+  kernels::KvShape MakeKvPages();
+  // Gives every row of a stage the page that it will write.
+  void ExtendKv(kernels::Stage stage) noexcept;
 
   // Given to us.
   std::shared_ptr<const Checkpoint> checkpoint_;
@@ -87,6 +112,7 @@ class Model {
   std::unique_ptr<ModelLayout> layout_;
   std::vector<kernels::Plan> plans_;  // by bucket, ascending; the prefill plan last if there is one
   std::vector<kernels::Row> row_storage_;
+  std::unique_ptr<KvPages> kv_pages_;
   // State.
   kernels::Control control_;
   kernels::TokenLayout tokens_;

@@ -106,11 +106,10 @@ class Stack {
     builder_.Linear(normed, qkv, Projection("in_proj", qkv_rows, dim));
     builder_.Free(normed);
 
-    const KvRing& ring = run_.rings[static_cast<size_t>(layer)];
     Op& append = builder_.Append(OpKind::kRopeAppend, qkv, qkv);
     append.rope = RopeOf(config_.position);
     append.weight = frequencies_;
-    SetAttention(append, ring);
+    SetAttention(append, layer);
     if (keys_only) {
       builder_.Free(qkv);
       return false;
@@ -120,7 +119,7 @@ class Stack {
     attention.context = config_.context;
     attention.drop_oldest = run_.window == AttentionWindow::kDropOldest;
     attention.per_query = run_.window == AttentionWindow::kOneShot;
-    SetAttention(attention, ring);
+    SetAttention(attention, layer);
     builder_.Free(qkv);
 
     Op& out = builder_.Linear(mixed, x_, Projection("out_proj", dim, dim));
@@ -130,9 +129,13 @@ class Stack {
     return true;
   }
 
-  void SetAttention(Op& op, const KvRing& ring) const {
-    op.aux = ring.keys;
-    op.aux2 = ring.values;
+  void SetAttention(Op& op, int layer) const {
+    if (run_.paged) {
+      op.kv_layer = layer;
+    } else {
+      op.aux = run_.rings[static_cast<size_t>(layer)].keys;
+      op.aux2 = run_.rings[static_cast<size_t>(layer)].values;
+    }
     op.heads = config_.heads;
     op.kv_heads = config_.heads / config_.kv_repeat;
     op.head_dim = config_.head_dim();

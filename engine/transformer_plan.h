@@ -21,7 +21,8 @@ struct TransformerRun {
   std::string prefix;  // "transformer", "depformer", "encoder_transformer.transformer"
   int weight_set = 0;  // which of `weight_sets` (section 1.4)
   int weight_sets = 1;
-  std::vector<KvRing> rings;  // [layers]
+  bool paged = false;         // keys and values in the paged cache, layer by layer
+  std::vector<KvRing> rings;  // otherwise: [layers]
   int capacity = 0;           // positions in a ring
   int fixed_position = -1;    // depth transformer: position of every row; -1: the row's own
   AttentionWindow window = AttentionWindow::kStreaming;

@@ -1,6 +1,7 @@
 // What carries out plans. One thread (the tick thread) calls everything.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,14 @@ class Executor {
 
   // Bytes that packed weights take.
   virtual int64_t weight_bytes() const = 0;
+
+  // A page of the cache, all layers and heads, as bytes that only this executor reads: a parked
+  // session's pages leave the pool and come back. Between runs only.
+  virtual int64_t kv_page_bytes() const = 0;
+  virtual void ReadKvPage(int32_t page, std::byte* out) const noexcept = 0;
+  virtual void WriteKvPage(int32_t page, const std::byte* in) noexcept = 0;
+  // Bytes of the whole cache.
+  virtual int64_t kv_bytes() const = 0;
 };
 
 // The judge: plain loops, double accumulation, one thread, float32 weights.

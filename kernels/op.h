@@ -56,10 +56,12 @@ enum class OpKind : uint8_t {
   // steps, n], out[r, t*s + j, c] = sum_m w[c, j + m*s] * in[r, t + (k/s - 1) - m, c]. W: [n, k].
   kUpsample,
   // Rotary embedding of q and k in in[r,t,:] = [q: heads*head_dim | k: kv_heads*head_dim | v], then
-  // k and v are written to the ring at position p: kv[slot or r, kv_head, p mod capacity, :]. q is
-  // rotated in place. weight: frequencies [head_dim / 2].
+  // k and v are written to the ring at position p: kv[slot or r, kv_head, p mod capacity, :], or,
+  // with kv_layer, to that layer of the paged cache (kv_cache.h). q is rotated in place. weight:
+  // frequencies [head_dim / 2].
   kRopeAppend,
-  // out[r,t,:] = softmax(q k^T / sqrt(head_dim)) v over the visible positions of the ring.
+  // out[r,t,:] = softmax(q k^T / sqrt(head_dim)) v over the visible positions of the ring, or of
+  // the paged cache (one step a row).
   kAttention,
   // out[r,:] (=, or += with kAccumulate) sum over i < count of table_i[index of tokens[r, i]], rows
   // of n. Tables are weights `w`, w+1, ... A token out of [0, rows) adds nothing.
@@ -118,6 +120,7 @@ struct Op {
   int32_t stride = 1;  // kUpsample
   int32_t heads = 0, kv_heads = 0, head_dim = 0;
   int32_t capacity = 0;         // positions in the ring
+  int32_t kv_layer = -1;        // layer of the paged cache; -1: aux and aux2 are the rings
   int32_t context = 0;          // visible positions; 0: all
   int32_t index = 0;            // fixed position; stream of kSample; level of kRvqPick
   int32_t count = 0;            // tables of kEmbed
@@ -145,6 +148,7 @@ struct Control {
     Row* rows = nullptr;
   };
   Rows stages[kStages];
+  const int32_t* kv_pages = nullptr;  // page table [slots, slot_pages] (kv_cache.h)
 };
 
 }  // namespace antiphon::kernels

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/kv_cache.h"
 #include "kernels/op.h"
 #include "kernels/token_grid.h"
 
@@ -57,10 +58,11 @@ struct Plan {
   std::map<std::string, Tap> taps;
 };
 
-// Sizes of the arenas that outlive a run, in elements.
+// Sizes of what outlives a run: arenas, in elements, and the paged cache.
 struct ArenaSizes {
   int64_t state = 0;
   int64_t io = 0;
+  KvShape kv = {};
 };
 
 }  // namespace antiphon::kernels

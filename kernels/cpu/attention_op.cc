@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
+#include "kernels/cpu/kv_kernels.h"
 #include "kernels/cpu/op_shares.h"
 #include "kernels/cpu/vector_kernels.h"
 #include "kernels/cpu/work_share.h"
@@ -33,6 +35,10 @@ void RopeAppendOp(const Run& run, const Op& op, int part, int parts) {
         }
       }
     }
+    if (op.kv_layer >= 0) {
+      run.kv.Append(run.control.kv_pages, rows.rows[r].slot, p, op.kv_layer, k, v);
+      return;
+    }
     float* keys = run.arenas.Row(op.aux, rows, r);
     float* values = run.arenas.Row(op.aux2, rows, r);
     const size_t bytes = static_cast<size_t>(op.head_dim) * sizeof(float);
@@ -44,6 +50,36 @@ void RopeAppendOp(const Run& run, const Op& op, int part, int parts) {
   });
 }
 
+namespace {
+
+// One query of one head over the slot's pages.
+void AttendPages(const Run& run, const Op& op, const Row& row, const float* q, int32_t kv_head,
+                 const WorkerScratch& scratch, float* out) {
+  const Window window = VisiblePositions(op, row.position, 0);
+  const int64_t first = window.begin / kKvPage, last = (window.end - 1) / kKvPage;
+  const int64_t origin = first * kKvPage;  // position of scores[0]
+  KvQuery query;
+  PrepareQuery(q, op.head_dim, &query);
+  const auto chunk = [&](int64_t page) {
+    return run.kv.Chunk(run.control.kv_pages, row.slot, page, row.position, op.kv_layer, kv_head);
+  };
+  for (int64_t page = first; page <= last; ++page) {
+    PageScores(query, chunk(page), scratch.scores + page * kKvPage - origin);
+  }
+  const float total = SoftmaxWeights(scratch.scores, window.begin - origin, window.end - origin,
+                                     (last - first + 1) * kKvPage);
+  alignas(64) float sums[kMaxHeadDim] = {};
+  for (int64_t page = first; page <= last; ++page) {
+    const int64_t at = page * kKvPage;
+    const auto begin = static_cast<int32_t>(std::max(window.begin - at, int64_t{0}));
+    const auto end = static_cast<int32_t>(std::min(window.end - at, int64_t{kKvPage}));
+    MixPage(scratch.scores + at - origin, begin, end, op.head_dim, chunk(page), sums);
+  }
+  for (int32_t d = 0; d < op.head_dim; ++d) out[d] = sums[d] / total;
+}
+
+}  // namespace
+
 void AttentionOp(const Run& run, const Op& op, int part, int parts, const WorkerScratch& scratch) {
   const Control::Rows& rows = run.control.stages[static_cast<int>(op.stage)];
   const int32_t group = op.heads / op.kv_heads;
@@ -53,6 +89,11 @@ void AttentionOp(const Run& run, const Op& op, int part, int parts, const Worker
     const auto h = static_cast<int32_t>(i % op.heads);
     const auto t = static_cast<int32_t>(i / op.heads % op.steps);
     const auto r = static_cast<int32_t>(i / op.heads / op.steps);
+    if (op.kv_layer >= 0) {
+      AttendPages(run, op, rows.rows[r], run.arenas.Row(op.in, rows, r) + h * op.head_dim,
+                  h / group, scratch, run.arenas.Row(op.out, rows, r) + h * op.head_dim);
+      continue;
+    }
     const Window window = VisiblePositions(op, FirstPosition(op, rows.rows[r]), t);
     const int64_t head = int64_t{h / group} * op.capacity * op.head_dim;
     AttendHead(run.arenas.Row(op.in, rows, r) + t * op.in_step + h * op.head_dim,

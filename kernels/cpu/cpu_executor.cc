@@ -70,6 +70,8 @@ class CpuExecutor final : public Executor {
       }
       plans_.push_back(Compile(*plan, pool_.workers()));
     }
+    longest = std::max(longest, static_cast<size_t>(sizes.kv.slot_pages) * kKvPage);
+    kv_ = cpu::KvMemory(sizes.kv);
     scratch_ = cpu::AlignedBlock(scratch * sizeof(float));
     state_ = cpu::AlignedBlock(static_cast<size_t>(sizes.state) * sizeof(float));
     io_ = cpu::AlignedBlock(static_cast<size_t>(sizes.io) * sizeof(float));
@@ -95,11 +97,16 @@ class CpuExecutor final : public Executor {
 
   int64_t weight_bytes() const override { return weights_.bytes(); }
 
+  int64_t kv_page_bytes() const override { return kv_.page_bytes(); }
+  void ReadKvPage(int32_t page, std::byte* out) const noexcept override { kv_.ReadPage(page, out); }
+  void WriteKvPage(int32_t page, const std::byte* in) noexcept override { kv_.WritePage(page, in); }
+  int64_t kv_bytes() const override { return kv_.bytes(); }
+
  private:
   void Work(int worker) noexcept {
     const CompiledPlan& compiled = *running_;
     const ArenaView arenas{{scratch_.floats(), state_.floats(), io_.floats()}};
-    const cpu::Run run{*compiled.plan, weights_, arenas, *control_};
+    const cpu::Run run{*compiled.plan, weights_, arenas, *control_, kv_};
     const auto own = static_cast<size_t>(worker);
     const cpu::WorkerScratch memory{scores_[own].floats(),
                                     reinterpret_cast<Candidate*>(candidates_[own].data())};
@@ -126,6 +133,7 @@ class CpuExecutor final : public Executor {
   // Owned by us.
   cpu::PackedWeights weights_;
   std::vector<CompiledPlan> plans_;
+  cpu::KvMemory kv_;
   cpu::AlignedBlock scratch_, state_, io_;
   std::vector<cpu::AlignedBlock> scores_, candidates_;  // by worker
   // State of the run in progress.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/arena_view.h"
+#include "kernels/cpu/kv_memory.h"
 #include "kernels/cpu/packed_weights.h"
 #include "kernels/sampling.h"
 
@@ -9,7 +10,7 @@ namespace antiphon::kernels::cpu {
 
 // A worker's own memory.
 struct WorkerScratch {
-  float* scores = nullptr;          // as long as the longest attention window
+  float* scores = nullptr;          // as long as the longest ring
   Candidate* candidates = nullptr;  // as many as the widest logits
 };
 
@@ -18,6 +19,7 @@ struct Run {
   const PackedWeights& weights;
   const ArenaView& arenas;
   const Control& control;
+  KvMemory& kv;
 };
 
 // Share `part` of `parts`; all parts together are the whole op and none overlaps another.

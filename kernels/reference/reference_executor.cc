@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "kernels/executor.h"
@@ -32,6 +33,7 @@ class ReferenceExecutor final : public Executor {
     state_.resize(static_cast<size_t>(sizes.state));
     io_.resize(static_cast<size_t>(sizes.io));
     candidates_.resize(static_cast<size_t>(widest));
+    kv_ = reference::KvStore(sizes.kv);
   }
 
   float* state() override { return state_.data(); }
@@ -40,7 +42,7 @@ class ReferenceExecutor final : public Executor {
 
   void Run(const Plan& plan, const Control& control) noexcept override {
     const ArenaView arenas{{scratch_.data(), state_.data(), io_.data()}};
-    const reference::Run run{plan, weights_, arenas, control, candidates_.data()};
+    const reference::Run run{plan, weights_, arenas, control, kv_, candidates_.data()};
     for (const Op& op : plan.ops) reference::RunOp(run, op);
   }
 
@@ -52,10 +54,22 @@ class ReferenceExecutor final : public Executor {
     return bytes;
   }
 
+  int64_t kv_page_bytes() const override {
+    return static_cast<int64_t>(kv_.page_elements() * sizeof(float));
+  }
+  void ReadKvPage(int32_t page, std::byte* out) const noexcept override {
+    std::memcpy(out, kv_.page(page), kv_.page_elements() * sizeof(float));
+  }
+  void WriteKvPage(int32_t page, const std::byte* in) noexcept override {
+    std::memcpy(kv_.page(page), in, kv_.page_elements() * sizeof(float));
+  }
+  int64_t kv_bytes() const override { return static_cast<int64_t>(kv_.elements() * sizeof(float)); }
+
  private:
   reference::Weights weights_;
   std::vector<float> scratch_, state_, io_;
   std::vector<Candidate> candidates_;
+  reference::KvStore kv_;
 };
 
 }  // namespace

@@ -164,8 +164,9 @@ void RopeAppend(const Run& run, const Op& op) {
   const float* frequencies = run.weights.Data(op.weight);
   ForRows(run, op, [&](const Control::Rows& rows, int32_t r) {
     const int64_t first = FirstPosition(op, rows.rows[r]);
-    float* keys = run.arenas.Row(op.aux, rows, r);
-    float* values = run.arenas.Row(op.aux2, rows, r);
+    const bool paged = op.kv_layer >= 0;
+    float* keys = paged ? nullptr : run.arenas.Row(op.aux, rows, r);
+    float* values = paged ? nullptr : run.arenas.Row(op.aux2, rows, r);
     for (int32_t t = 0; t < op.steps; ++t) {
       const int64_t p = first + t;
       float* q = run.arenas.Row(op.in, rows, r) + t * op.in_step;
@@ -179,6 +180,10 @@ void RopeAppend(const Run& run, const Op& op) {
           Rotate(op.rope, frequencies, op.head_dim, p, k + h * op.head_dim);
         }
       }
+      if (paged) {
+        run.kv.Append(run.control.kv_pages, rows.rows[r].slot, p, op.kv_layer, k, v);
+        continue;
+      }
       for (int32_t h = 0; h < op.kv_heads; ++h) {
         const int64_t at = (int64_t{h} * op.capacity + p % op.capacity) * op.head_dim;
         const auto bytes = static_cast<size_t>(op.head_dim) * sizeof(float);
@@ -187,6 +192,18 @@ void RopeAppend(const Run& run, const Op& op) {
       }
     }
   });
+}
+
+// [head_dim] of a position, from the op's ring or the paged cache.
+const float* KeyOrValue(const Run& run, const Op& op, const Control::Rows& rows, int32_t r,
+                        int32_t head, int64_t p, bool value) {
+  if (op.kv_layer >= 0) {
+    const int32_t slot = rows.rows[r].slot;
+    return value ? run.kv.Value(run.control.kv_pages, slot, p, op.kv_layer, head)
+                 : run.kv.Key(run.control.kv_pages, slot, p, op.kv_layer, head);
+  }
+  const float* ring = run.arenas.Row(value ? op.aux2 : op.aux, rows, r);
+  return ring + (int64_t{head} * op.capacity + p % op.capacity) * op.head_dim;
 }
 
 void Attention(const Run& run, const Op& op) {
@@ -199,11 +216,14 @@ void Attention(const Run& run, const Op& op) {
       for (int32_t h = 0; h < op.heads; ++h) {
         const float* q = run.arenas.Row(op.in, rows, r) + t * op.in_step + h * op.head_dim;
         float* y = run.arenas.Row(op.out, rows, r) + t * op.out_step + h * op.head_dim;
-        const int64_t head = int64_t{h / group} * op.capacity * op.head_dim;
-        const float* keys = run.arenas.Row(op.aux, rows, r) + head;
-        const float* values = run.arenas.Row(op.aux2, rows, r) + head;
+        const auto key_at = [&](int64_t p) {
+          return KeyOrValue(run, op, rows, r, h / group, p, false);
+        };
+        const auto value_at = [&](int64_t p) {
+          return KeyOrValue(run, op, rows, r, h / group, p, true);
+        };
         const auto score = [&](int64_t p) {
-          const float* key = keys + p % op.capacity * op.head_dim;
+          const float* key = key_at(p);
           double dot = 0.0;
           for (int32_t i = 0; i < op.head_dim; ++i) dot += double{q[i]} * key[i];
           return dot * scale;
@@ -215,7 +235,7 @@ void Attention(const Run& run, const Op& op) {
         for (int64_t p = window.begin; p < window.end; ++p) {
           const double weight = std::exp(score(p) - peak);
           total += weight;
-          const float* value = values + p % op.capacity * op.head_dim;
+          const float* value = value_at(p);
           for (int32_t i = 0; i < op.head_dim; ++i) sums[i] += weight * value[i];
         }
         for (int32_t i = 0; i < op.head_dim; ++i) y[i] = static_cast<float>(sums[i] / total);

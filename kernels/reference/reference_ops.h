@@ -6,6 +6,7 @@
 
 #include "kernels/arena_view.h"
 #include "kernels/plan.h"
+#include "kernels/reference/kv_store.h"
 #include "kernels/sampling.h"
 #include "kernels/token_ops.h"
 
@@ -31,6 +32,7 @@ struct Run {
   const Weights& weights;
   const ArenaView& arenas;
   const Control& control;
+  KvStore& kv;
   Candidate* candidates;  // room for the widest logits
 };
 

@@ -205,6 +205,52 @@ TEST(DuplexEngineTest, AThousandTicksAllocateNothing) {
   EXPECT_EQ(EndCountingAllocations(), 0);
 }
 
+// A parked session's keys and values leave the pool, another talks on its pages, and after they
+// came back the session goes on as if nothing had been.
+TEST(ModelTest, ParkedPagesComeBackUnchanged) {
+  for (const kernels::KvFormat format : {kernels::KvFormat::kF32, kernels::KvFormat::kInt4}) {
+    const auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::Open(kEmbedded));
+    ModelOptions options;
+    options.with_codec = false;
+    options.slots = 2;
+    options.kv = format;
+    options.kv_prompt_pages = 0;
+    const int ring = kernels::KvSlotPages(checkpoint->lm_config()->temporal.context, 16);
+    options.kv_pool_pages = ring;  // room for one of the two
+    const auto talk = [](Model& model, int slot, int64_t position) {
+      kernels::Control::Rows& rows = model.rows(kernels::Stage::kStep);
+      rows.count = 1;
+      rows.rows[0] = kernels::Row{};
+      rows.rows[0].slot = slot;
+      rows.rows[0].position = position;
+      std::fill_n(model.given(0), 17, kernels::kNotGiven);
+      for (int q = 0; q < 8; ++q) {
+        model.given(0)[9 + q] = static_cast<int32_t>((position * 37 + q * 11) % 512);
+      }
+      model.Run();
+      return std::vector<int32_t>(model.out_tokens(0), model.out_tokens(0) + 9);
+    };
+    std::vector<std::vector<int32_t>> plain, parked;
+    constexpr int64_t kBefore = 230, kAll = 300;
+    {
+      Model model(checkpoint, options, MakeExecutor("cpu", "fp32", 1));
+      for (int64_t p = 0; p < kAll; ++p) plain.push_back(talk(model, 0, p));
+    }
+    Model model(checkpoint, options, MakeExecutor("cpu", "fp32", 1));
+    for (int64_t p = 0; p < kBefore; ++p) parked.push_back(talk(model, 0, p));
+    EXPECT_FALSE(model.ReserveKv(1)) << "the pool is the first one's";
+    const ParkedKv kv = model.ParkKv(0);
+    EXPECT_EQ(model.kv_pages()->free_pages(), ring);
+    ASSERT_TRUE(model.ReserveKv(1));
+    EXPECT_FALSE(model.UnparkKv(0, kv)) << "the pool is the second one's";
+    for (int64_t p = 0; p < kBefore; ++p) talk(model, 1, p);
+    model.ReleaseKv(1);
+    ASSERT_TRUE(model.UnparkKv(0, kv));
+    for (int64_t p = kBefore; p < kAll; ++p) parked.push_back(talk(model, 0, p));
+    EXPECT_EQ(plain, parked);
+  }
+}
+
 // What the training code computed for the same codes, greedily and in fp32. Its stream frame t is
 // given at call t + 1: the codes of the first call never reach the model
 // (tests/golden/ARCHITECTURE.md 3.4).

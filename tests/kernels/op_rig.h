@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <random>
@@ -44,6 +45,7 @@ class OpRig {
 
   std::vector<Row> rows;  // of every stage
   int runs = 1;           // each advances the rows' positions
+  KvShape kv;             // paged cache; every slot owns pages of all over the pool
 
   // `tolerance` is relative to the largest magnitude of what the op leaves in memory.
   void Compare(const CpuExecutorOptions& options, double tolerance) {
@@ -66,10 +68,17 @@ class OpRig {
   }
 
   Memory Run(Executor& executor) {
+    sizes_.kv = kv;
     executor.Prepare(weights_, {&plan_}, sizes_);
     Fill(executor.state(), sizes_.state, 1);
     std::vector<Row> now = rows;
     Control control;
+    std::vector<int32_t> table(static_cast<size_t>(kv.pages));
+    for (size_t i = 0; i < table.size(); ++i) {
+      table[i] = static_cast<int32_t>(table.size() - 1 - i);
+    }
+    std::shuffle(table.begin(), table.end(), std::minstd_rand(3));
+    control.kv_pages = table.data();
     for (Control::Rows& stage : control.stages) {
       stage.rows = now.data();
       stage.count = static_cast<int32_t>(now.size());
