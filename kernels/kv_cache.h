@@ -32,7 +32,7 @@ enum class KvFormat : uint8_t { kF32, kBf16, kInt8, kInt4 };
 struct KvShape {
   int32_t layers = 0;  // 0: no cache
   int32_t kv_heads = 0;
-  int32_t head_dim = 0;  // multiple of 4 for int8 and int4
+  int32_t head_dim = 0;
   int32_t slots = 0;
   int32_t slot_pages = 0;    // pages of a slot's ring
   int32_t pages = 0;         // pages of the pool

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/cpu/kv_kernels.h"
+#include "kernels/cpu/kv_attention.h"
 #include "kernels/cpu/op_shares.h"
 #include "kernels/cpu/vector_kernels.h"
 #include "kernels/cpu/work_share.h"
@@ -53,29 +53,22 @@ void RopeAppendOp(const Run& run, const Op& op, int part, int parts) {
 namespace {
 
 // One query of one head over the slot's pages.
-void AttendPages(const Run& run, const Op& op, const Row& row, const float* q, int32_t kv_head,
+void AttendPaged(const Run& run, const Op& op, const Row& row, const float* q, int32_t head,
                  const WorkerScratch& scratch, float* out) {
   const Window window = VisiblePositions(op, row.position, 0);
   const int64_t first = window.begin / kKvPage, last = (window.end - 1) / kKvPage;
-  const int64_t origin = first * kKvPage;  // position of scores[0]
-  KvQuery query;
-  PrepareQuery(q, op.head_dim, &query);
-  const auto chunk = [&](int64_t page) {
-    return run.kv.Chunk(run.control.kv_pages, row.slot, page, row.position, op.kv_layer, kv_head);
+  const int64_t origin = first * kKvPage;
+  const int32_t kv_head = head / (op.heads / op.kv_heads);
+  const auto chunk = [&](int64_t page, int32_t which) {
+    return run.kv.Chunk(run.control.kv_pages, row.slot, page, row.position, op.kv_layer, which);
   };
   for (int64_t page = first; page <= last; ++page) {
-    PageScores(query, chunk(page), scratch.scores + page * kKvPage - origin);
+    scratch.chunks[page - first] = chunk(page, kv_head);
   }
-  const float total = SoftmaxWeights(scratch.scores, window.begin - origin, window.end - origin,
-                                     (last - first + 1) * kKvPage);
-  alignas(64) float sums[kMaxHeadDim] = {};
-  for (int64_t page = first; page <= last; ++page) {
-    const int64_t at = page * kKvPage;
-    const auto begin = static_cast<int32_t>(std::max(window.begin - at, int64_t{0}));
-    const auto end = static_cast<int32_t>(std::min(window.end - at, int64_t{kKvPage}));
-    MixPage(scratch.scores + at - origin, begin, end, op.head_dim, chunk(page), sums);
-  }
-  for (int32_t d = 0; d < op.head_dim; ++d) out[d] = sums[d] / total;
+  KvView view{scratch.chunks, last - first + 1, window.begin - origin, window.end - origin,
+              nullptr};
+  view.next = chunk(first, std::min(kv_head + 1, op.kv_heads - 1)).keys;
+  AttendPages(q, op.head_dim, view, scratch.scores, out);
 }
 
 }  // namespace
@@ -90,8 +83,8 @@ void AttentionOp(const Run& run, const Op& op, int part, int parts, const Worker
     const auto t = static_cast<int32_t>(i / op.heads % op.steps);
     const auto r = static_cast<int32_t>(i / op.heads / op.steps);
     if (op.kv_layer >= 0) {
-      AttendPages(run, op, rows.rows[r], run.arenas.Row(op.in, rows, r) + h * op.head_dim,
-                  h / group, scratch, run.arenas.Row(op.out, rows, r) + h * op.head_dim);
+      AttendPaged(run, op, rows.rows[r], run.arenas.Row(op.in, rows, r) + h * op.head_dim, h,
+                  scratch, run.arenas.Row(op.out, rows, r) + h * op.head_dim);
       continue;
     }
     const Window window = VisiblePositions(op, FirstPosition(op, rows.rows[r]), t);

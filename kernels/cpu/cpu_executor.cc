@@ -77,6 +77,7 @@ class CpuExecutor final : public Executor {
     io_ = cpu::AlignedBlock(static_cast<size_t>(sizes.io) * sizeof(float));
     for (int worker = 0; worker < pool_.workers(); ++worker) {
       scores_.emplace_back(longest * sizeof(float));
+      chunks_.emplace_back(static_cast<size_t>(sizes.kv.slot_pages) * sizeof(cpu::KvChunk));
       candidates_.emplace_back(widest * sizeof(Candidate));
     }
   }
@@ -109,6 +110,7 @@ class CpuExecutor final : public Executor {
     const cpu::Run run{*compiled.plan, weights_, arenas, *control_, kv_};
     const auto own = static_cast<size_t>(worker);
     const cpu::WorkerScratch memory{scores_[own].floats(),
+                                    reinterpret_cast<cpu::KvChunk*>(chunks_[own].data()),
                                     reinterpret_cast<Candidate*>(candidates_[own].data())};
     const int workers = pool_.workers();
     for (size_t s = 0; s < compiled.segments.size(); ++s) {
@@ -135,7 +137,7 @@ class CpuExecutor final : public Executor {
   std::vector<CompiledPlan> plans_;
   cpu::KvMemory kv_;
   cpu::AlignedBlock scratch_, state_, io_;
-  std::vector<cpu::AlignedBlock> scores_, candidates_;  // by worker
+  std::vector<cpu::AlignedBlock> scores_, chunks_, candidates_;  // by worker
   // State of the run in progress.
   const CompiledPlan* running_ = nullptr;
   const Control* control_ = nullptr;

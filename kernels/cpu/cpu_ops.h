@@ -11,6 +11,7 @@ namespace antiphon::kernels::cpu {
 // A worker's own memory.
 struct WorkerScratch {
   float* scores = nullptr;          // as long as the longest ring
+  KvChunk* chunks = nullptr;        // as many as a slot has pages
   Candidate* candidates = nullptr;  // as many as the widest logits
 };
 

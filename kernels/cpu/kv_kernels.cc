@@ -56,6 +56,12 @@ HWY_INLINE float PackTo16(const float* x, int32_t n, int16_t* packed) {
   return peak / 32767.0F;
 }
 
+// Fetches the lines that `bytes` at p touch, well before they are read: the hardware's own
+// prefetchers stop at a chunk's end, which alone costs 40 % of the bandwidth.
+HWY_INLINE void Fetch(const std::byte* p, int32_t bytes) {
+  for (int32_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + i);
+}
+
 // A pair of 16-bit numbers in every lane.
 HWY_INLINE V16 BroadcastPair(const int16_t* pair) {
   int32_t both;
@@ -77,6 +83,13 @@ HWY_INLINE Nibbles LoadInt4(const uint8_t* p) {
   return {hn::And(both, hn::Set(D16(), 15)), hn::ShiftRight<4>(both)};
 }
 
+// Four 16-bit numbers in every 64 bits.
+HWY_INLINE V16 BroadcastFour(const int16_t* four) {
+  int64_t all;
+  __builtin_memcpy(&all, four, sizeof(all));
+  return hn::BitCast(D16(), hn::Set(hn::Repartition<int64_t, DI>(), all));
+}
+
 // Sums of pairs of products; on ARM they arrive in two halves.
 struct PairSum {
   VI even, odd;
@@ -86,8 +99,32 @@ struct PairSum {
   HWY_INLINE V Total() const { return hn::ConvertTo(D(), hn::RearrangeToOddPlusEven(even, odd)); }
 };
 
+// Sums over sixteen lanes of 64 bits, each a nibble group's four products: two vectors for one of
+// totals.
+struct NibbleSum {
+  PairSum halves[kVectors][2];
+  HWY_INLINE NibbleSum() {}  // spelled out as above
+  // 64 bytes of nibbles times the eight numbers that `first` and `second` hold.
+  HWY_INLINE void Add(const uint8_t* p, V16 first, V16 second) {
+    for (size_t v = 0; v < kVectors; ++v) {
+      for (size_t half = 0; half < 2; ++half) {
+        const Nibbles nibbles = LoadInt4(p + (2 * v + half) * 2 * kLanes);
+        halves[v][half].Add(nibbles.low, first);
+        halves[v][half].Add(nibbles.high, second);
+      }
+    }
+  }
+  HWY_INLINE V Total(size_t v) const {
+    const VI low = hn::RearrangeToOddPlusEven(halves[v][0].even, halves[v][0].odd);
+    const VI high = hn::RearrangeToOddPlusEven(halves[v][1].even, halves[v][1].odd);
+    const DI d;
+    return hn::ConvertTo(D(), hn::Add(hn::ConcatEven(d, high, low), hn::ConcatOdd(d, high, low)));
+  }
+};
+
 template <typename Key>
-HWY_INLINE void FloatScores(const KvQuery& query, const Key* keys, float* scores) {
+HWY_INLINE void FloatScores(const KvQuery& query, const Key* keys, const std::byte* ahead,
+                            float* scores) {
   const D d;
   const int32_t width = KvLayout(query.head_dim).key_width;
   V sums[kKvPanels][kVectors];
@@ -95,6 +132,8 @@ HWY_INLINE void FloatScores(const KvQuery& query, const Key* keys, float* scores
     for (V& sum : panel) sum = hn::Zero(d);
   }
   for (int32_t c = 0; c < width; ++c) {
+    constexpr auto kBytes = static_cast<int32_t>(kKvPage * sizeof(Key));
+    Fetch(ahead + c * kBytes, kBytes);
     const V q = hn::Set(d, query.q[c]);
     for (int32_t p = 0; p < kKvPanels; ++p) {
       for (size_t v = 0; v < kVectors; ++v) {
@@ -110,12 +149,14 @@ HWY_INLINE void FloatScores(const KvQuery& query, const Key* keys, float* scores
   }
 }
 
-HWY_INLINE void Int8Scores(const KvQuery& query, const int8_t* keys, float* scores) {
+HWY_INLINE void Int8Scores(const KvQuery& query, const int8_t* keys, const std::byte* ahead,
+                           float* scores) {
   const D d;
   const KvLayout layout(query.head_dim);
   const int32_t pairs = layout.key_width / 2;
   PairSum sums[kKvPanels][kVectors];
   for (int32_t c = 0; c < pairs; ++c) {
+    Fetch(ahead + c * 2 * kKvPage, 2 * kKvPage);
     const V16 q = BroadcastPair(query.packed + 2 * c);
     for (int32_t p = 0; p < kKvPanels; ++p) {
       for (size_t v = 0; v < kVectors; ++v) {
@@ -124,6 +165,7 @@ HWY_INLINE void Int8Scores(const KvQuery& query, const int8_t* keys, float* scor
     }
   }
   const auto* scales = reinterpret_cast<const hwy::bfloat16_t*>(keys + layout.int8_key_scales());
+  Fetch(ahead + layout.int8_key_scales(), 2 * kKvPage);
   const V scale = hn::Set(d, query.scale);
   for (int32_t p = 0; p < kKvPanels; ++p) {
     for (size_t v = 0; v < kVectors; ++v) {
@@ -135,10 +177,11 @@ HWY_INLINE void Int8Scores(const KvQuery& query, const int8_t* keys, float* scor
 }
 
 // The channels' scales go into the query, their minima into one constant of the page.
-HWY_INLINE void Int4Scores(const KvQuery& query, const uint8_t* keys, float* scores) {
+HWY_INLINE void Int4Scores(const KvQuery& query, const uint8_t* keys, const std::byte* ahead,
+                           float* scores) {
   const D d;
   const KvLayout layout(query.head_dim);
-  const int32_t width = layout.key_width, quads = width / 4;
+  const int32_t width = layout.key_width, groups = width / 8;
   const auto* scales = reinterpret_cast<const hwy::bfloat16_t*>(keys + layout.int4_key_scales());
   HWY_ALIGN float scaled[kMaxHeadDim + kKvPanel];
   HWY_ALIGN int16_t packed[kMaxHeadDim + kKvPanel];
@@ -152,22 +195,20 @@ HWY_INLINE void Int4Scores(const KvQuery& query, const uint8_t* keys, float* sco
     hn::Store(hn::Mul(q, scale), d, scaled + c);
     constant = hn::MulAdd(q, minimum, constant);
   }
+  Fetch(ahead + layout.int4_key_scales(), 4 * width);
   const float shift = hn::GetLane(hn::SumOfLanes(d, constant));
   const float scale = PackTo16(scaled, width, packed);
-  PairSum sums[kKvPanels][kVectors];
-  for (int32_t c = 0; c < quads; ++c) {
-    const V16 first = BroadcastPair(packed + 4 * c), second = BroadcastPair(packed + 4 * c + 2);
+  NibbleSum sums[kKvPanels];
+  for (int32_t g = 0; g < groups; ++g) {
+    Fetch(ahead + g * 4 * kKvPage, 4 * kKvPage);
+    const V16 first = BroadcastFour(packed + 8 * g), second = BroadcastFour(packed + 8 * g + 4);
     for (int32_t p = 0; p < kKvPanels; ++p) {
-      for (size_t v = 0; v < kVectors; ++v) {
-        const Nibbles key = LoadInt4(keys + (p * quads + c) * 2 * kKvPanel + v * 2 * kLanes);
-        sums[p][v].Add(key.low, first);
-        sums[p][v].Add(key.high, second);
-      }
+      sums[p].Add(keys + (p * groups + g) * 4 * kKvPanel, first, second);
     }
   }
   for (int32_t p = 0; p < kKvPanels; ++p) {
     for (size_t v = 0; v < kVectors; ++v) {
-      const V score = hn::MulAdd(sums[p][v].Total(), hn::Set(d, scale), hn::Set(d, shift));
+      const V score = hn::MulAdd(sums[p].Total(v), hn::Set(d, scale), hn::Set(d, shift));
       hn::StoreU(score, d, scores + p * kKvPanel + static_cast<int32_t>(v * kLanes));
     }
   }
@@ -182,16 +223,18 @@ void PrepareQueryTarget(const float* q, int32_t head_dim, KvQuery* query) {
   query->scale = PackTo16(query->q, width, query->packed);
 }
 
-void PageScoresTarget(const KvQuery& query, const KvChunk& chunk, float* scores) {
+void PageScoresTarget(const KvQuery& query, const KvChunk& chunk, const std::byte* ahead,
+                      float* scores) {
   switch (chunk.format) {
     case KvFormat::kF32:
-      return FloatScores(query, reinterpret_cast<const float*>(chunk.keys), scores);
+      return FloatScores(query, reinterpret_cast<const float*>(chunk.keys), ahead, scores);
     case KvFormat::kBf16:
-      return FloatScores(query, reinterpret_cast<const hwy::bfloat16_t*>(chunk.keys), scores);
+      return FloatScores(query, reinterpret_cast<const hwy::bfloat16_t*>(chunk.keys), ahead,
+                         scores);
     case KvFormat::kInt8:
-      return Int8Scores(query, reinterpret_cast<const int8_t*>(chunk.keys), scores);
+      return Int8Scores(query, reinterpret_cast<const int8_t*>(chunk.keys), ahead, scores);
     case KvFormat::kInt4:
-      return Int4Scores(query, reinterpret_cast<const uint8_t*>(chunk.keys), scores);
+      return Int4Scores(query, reinterpret_cast<const uint8_t*>(chunk.keys), ahead, scores);
   }
 }
 
@@ -216,20 +259,44 @@ float SoftmaxWeightsTarget(float* scores, int64_t begin, int64_t end, int64_t co
   return hn::GetLane(hn::SumOfLanes(d, total));
 }
 
-template <typename Value>
-HWY_INLINE void MixFloats(const float* weights, int32_t begin, int32_t end, int32_t width,
-                          const Value* values, float* y) {
+// Blocks of 64 channels keep four sums in flight.
+constexpr int32_t kMixBlock = 4;
+
+template <int kBlock, typename Value>
+HWY_INLINE void MixFloatBlock(const float* weights, int32_t begin, int32_t end, int32_t width,
+                              const Value* values, const std::byte* ahead, float* y) {
   const D d;
-  for (int32_t c = 0; c < width; c += kKvPanel) {
-    V sums[kVectors];
-    for (size_t v = 0; v < kVectors; ++v) sums[v] = hn::LoadU(d, y + c + v * kLanes);
-    for (int32_t p = begin; p < end; ++p) {
-      const V weight = hn::Set(d, weights[p]);
+  constexpr auto kBytes = static_cast<int32_t>(kBlock * kKvPanel * sizeof(Value));
+  V sums[kBlock][kVectors];
+  for (int32_t b = 0; b < kBlock; ++b) {
+    for (size_t v = 0; v < kVectors; ++v) sums[b][v] = hn::LoadU(d, y + b * kKvPanel + v * kLanes);
+  }
+  for (int32_t p = begin; p < end; ++p) {
+    Fetch(ahead + p * width * static_cast<int32_t>(sizeof(Value)), kBytes);
+    const V weight = hn::Set(d, weights[p]);
+    for (int32_t b = 0; b < kBlock; ++b) {
       for (size_t v = 0; v < kVectors; ++v) {
-        sums[v] = hn::MulAdd(weight, LoadFloats(values + p * width + c + v * kLanes), sums[v]);
+        const V value = LoadFloats(values + p * width + b * kKvPanel + v * kLanes);
+        sums[b][v] = hn::MulAdd(weight, value, sums[b][v]);
       }
     }
-    for (size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[v], d, y + c + v * kLanes);
+  }
+  for (int32_t b = 0; b < kBlock; ++b) {
+    for (size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[b][v], d, y + b * kKvPanel + v * kLanes);
+  }
+}
+
+template <typename Value>
+HWY_INLINE void MixFloats(const float* weights, int32_t begin, int32_t end, int32_t width,
+                          const Value* values, const std::byte* ahead, float* y) {
+  int32_t c = 0;
+  for (; c + kMixBlock * kKvPanel <= width; c += kMixBlock * kKvPanel) {
+    MixFloatBlock<kMixBlock>(weights, begin, end, width, values + c,
+                             ahead + c * static_cast<int32_t>(sizeof(Value)), y + c);
+  }
+  for (; c < width; c += kKvPanel) {
+    MixFloatBlock<1>(weights, begin, end, width, values + c,
+                     ahead + c * static_cast<int32_t>(sizeof(Value)), y + c);
   }
 }
 
@@ -246,15 +313,13 @@ HWY_INLINE float PackWeights(const float* weights, const hwy::bfloat16_t* scales
   return PackTo16(scaled, kKvPage, packed);
 }
 
-// Blocks of 64 channels keep four sums in flight.
-constexpr int32_t kMixBlock = 4;
-
 template <int kBlock>
 HWY_INLINE void MixInt8Block(const int16_t* packed, float unit, int32_t width, const int8_t* values,
-                             float* y) {
+                             const std::byte* ahead, float* y) {
   const D d;
   PairSum sums[kBlock][kVectors];
   for (int32_t pair = 0; pair < kKvPage / 2; ++pair) {
+    Fetch(ahead + pair * 2 * width, kBlock * 2 * kKvPanel);
     const V16 weight = BroadcastPair(packed + 2 * pair);
     for (int32_t b = 0; b < kBlock; ++b) {
       for (size_t v = 0; v < kVectors; ++v) {
@@ -273,49 +338,46 @@ HWY_INLINE void MixInt8Block(const int16_t* packed, float unit, int32_t width, c
 
 template <int kBlock>
 HWY_INLINE void MixInt4Block(const int16_t* packed, float unit, float shift, int32_t width,
-                             const uint8_t* values, float* y) {
+                             const uint8_t* values, const std::byte* ahead, float* y) {
   const D d;
-  PairSum sums[kBlock][kVectors];
-  for (int32_t quad = 0; quad < kKvPage / 4; ++quad) {
-    const V16 first = BroadcastPair(packed + 4 * quad);
-    const V16 second = BroadcastPair(packed + 4 * quad + 2);
+  NibbleSum sums[kBlock];
+  for (int32_t g = 0; g < kKvPage / 8; ++g) {
+    Fetch(ahead + g * 4 * width, kBlock * 4 * kKvPanel);
+    const V16 first = BroadcastFour(packed + 8 * g), second = BroadcastFour(packed + 8 * g + 4);
     for (int32_t b = 0; b < kBlock; ++b) {
-      for (size_t v = 0; v < kVectors; ++v) {
-        const Nibbles value =
-            LoadInt4(values + quad * 2 * width + b * 2 * kKvPanel + v * 2 * kLanes);
-        sums[b][v].Add(value.low, first);
-        sums[b][v].Add(value.high, second);
-      }
+      sums[b].Add(values + g * 4 * width + b * 4 * kKvPanel, first, second);
     }
   }
   for (int32_t b = 0; b < kBlock; ++b) {
     for (size_t v = 0; v < kVectors; ++v) {
       float* out = y + b * kKvPanel + v * kLanes;
-      const V centred = hn::Sub(sums[b][v].Total(), hn::Set(d, shift));
+      const V centred = hn::Sub(sums[b].Total(v), hn::Set(d, shift));
       hn::StoreU(hn::MulAdd(centred, hn::Set(d, unit), hn::LoadU(d, out)), d, out);
     }
   }
 }
 
 HWY_INLINE void MixInt8(const float* weights, const KvLayout& layout, const int8_t* values,
-                        float* y) {
+                        const std::byte* ahead, float* y) {
   HWY_ALIGN int16_t packed[kKvPage];
+  Fetch(ahead + layout.int8_value_scales(), 2 * kKvPage);
   const float unit = PackWeights(
       weights, reinterpret_cast<const hwy::bfloat16_t*>(values + layout.int8_value_scales()),
       packed);
   const int32_t width = layout.value_width;
   int32_t c = 0;
   for (; c + kMixBlock * kKvPanel <= width; c += kMixBlock * kKvPanel) {
-    MixInt8Block<kMixBlock>(packed, unit, width, values + 2 * c, y + c);
+    MixInt8Block<kMixBlock>(packed, unit, width, values + 2 * c, ahead + 2 * c, y + c);
   }
   for (; c < width; c += kKvPanel) {
-    MixInt8Block<1>(packed, unit, width, values + 2 * c, y + c);
+    MixInt8Block<1>(packed, unit, width, values + 2 * c, ahead + 2 * c, y + c);
   }
 }
 
 HWY_INLINE void MixInt4(const float* weights, const KvLayout& layout, const uint8_t* values,
-                        float* y) {
+                        const std::byte* ahead, float* y) {
   HWY_ALIGN int16_t packed[kKvPage];
+  Fetch(ahead + layout.int4_value_scales(), 2 * kKvPage);
   const float unit = PackWeights(
       weights, reinterpret_cast<const hwy::bfloat16_t*>(values + layout.int4_value_scales()),
       packed);
@@ -325,27 +387,27 @@ HWY_INLINE void MixInt4(const float* weights, const KvLayout& layout, const uint
   const int32_t width = layout.value_width;
   int32_t c = 0;
   for (; c + kMixBlock * kKvPanel <= width; c += kMixBlock * kKvPanel) {
-    MixInt4Block<kMixBlock>(packed, unit, shift, width, values + 2 * c, y + c);
+    MixInt4Block<kMixBlock>(packed, unit, shift, width, values + 4 * c, ahead + 4 * c, y + c);
   }
   for (; c < width; c += kKvPanel) {
-    MixInt4Block<1>(packed, unit, shift, width, values + 2 * c, y + c);
+    MixInt4Block<1>(packed, unit, shift, width, values + 4 * c, ahead + 4 * c, y + c);
   }
 }
 
 void MixPageTarget(const float* weights, int32_t begin, int32_t end, int32_t head_dim,
-                   const KvChunk& chunk, float* y) {
+                   const KvChunk& chunk, const std::byte* ahead, float* y) {
   const KvLayout layout(head_dim);
   switch (chunk.format) {
     case KvFormat::kF32:
       return MixFloats(weights, begin, end, layout.value_width,
-                       reinterpret_cast<const float*>(chunk.values), y);
+                       reinterpret_cast<const float*>(chunk.values), ahead, y);
     case KvFormat::kBf16:
       return MixFloats(weights, begin, end, layout.value_width,
-                       reinterpret_cast<const hwy::bfloat16_t*>(chunk.values), y);
+                       reinterpret_cast<const hwy::bfloat16_t*>(chunk.values), ahead, y);
     case KvFormat::kInt8:
-      return MixInt8(weights, layout, reinterpret_cast<const int8_t*>(chunk.values), y);
+      return MixInt8(weights, layout, reinterpret_cast<const int8_t*>(chunk.values), ahead, y);
     case KvFormat::kInt4:
-      return MixInt4(weights, layout, reinterpret_cast<const uint8_t*>(chunk.values), y);
+      return MixInt4(weights, layout, reinterpret_cast<const uint8_t*>(chunk.values), ahead, y);
   }
 }
 
@@ -364,15 +426,16 @@ HWY_EXPORT(MixPageTarget);
 void PrepareQuery(const float* q, int32_t head_dim, KvQuery* query) noexcept {
   HWY_DYNAMIC_DISPATCH(PrepareQueryTarget)(q, head_dim, query);
 }
-void PageScores(const KvQuery& query, const KvChunk& chunk, float* scores) noexcept {
-  HWY_DYNAMIC_DISPATCH(PageScoresTarget)(query, chunk, scores);
+void PageScores(const KvQuery& query, const KvChunk& chunk, const std::byte* ahead,
+                float* scores) noexcept {
+  HWY_DYNAMIC_DISPATCH(PageScoresTarget)(query, chunk, ahead, scores);
 }
 float SoftmaxWeights(float* scores, int64_t begin, int64_t end, int64_t count) noexcept {
   return HWY_DYNAMIC_DISPATCH(SoftmaxWeightsTarget)(scores, begin, end, count);
 }
 void MixPage(const float* weights, int32_t begin, int32_t end, int32_t head_dim,
-             const KvChunk& chunk, float* y) noexcept {
-  HWY_DYNAMIC_DISPATCH(MixPageTarget)(weights, begin, end, head_dim, chunk, y);
+             const KvChunk& chunk, const std::byte* ahead, float* y) noexcept {
+  HWY_DYNAMIC_DISPATCH(MixPageTarget)(weights, begin, end, head_dim, chunk, ahead, y);
 }
 
 }  // namespace antiphon::kernels::cpu

@@ -13,9 +13,9 @@ inline constexpr int32_t kKvPanels = kKvPage / kKvPanel;
 
 struct KvLayout {
   explicit KvLayout(int32_t head_dim)
-      : key_width((head_dim + 3) / 4 * 4), value_width((head_dim + 15) / 16 * 16) {}
+      : key_width((head_dim + 7) / 8 * 8), value_width((head_dim + 15) / 16 * 16) {}
 
-  int32_t key_width;    // channels of a key, whole groups of 4
+  int32_t key_width;    // channels of a key, whole groups of 8
   int32_t value_width;  // channels of a value, whole groups of 16
 
   // Position o of the page (0..63), channel d.
@@ -26,11 +26,11 @@ struct KvLayout {
     return (o / kKvPanel * (key_width / 2) + d / 2) * 2 * kKvPanel + o % kKvPanel * 2 + d % 2;
   }
   int32_t ValueInt8(int32_t o, int32_t d) const { return (o / 2 * value_width + d) * 2 + o % 2; }
-  // The byte; channels (positions) 2 and 3 of four are in its high half.
+  // The byte; channels (positions) 4 to 7 of eight are in its high half.
   int32_t KeyInt4(int32_t o, int32_t d) const {
-    return (o / kKvPanel * (key_width / 4) + d / 4) * 2 * kKvPanel + o % kKvPanel * 2 + d % 2;
+    return (o / kKvPanel * (key_width / 8) + d / 8) * 4 * kKvPanel + o % kKvPanel * 4 + d % 4;
   }
-  int32_t ValueInt4(int32_t o, int32_t d) const { return (o / 4 * value_width + d) * 2 + o % 2; }
+  int32_t ValueInt4(int32_t o, int32_t d) const { return (o / 8 * value_width + d) * 4 + o % 4; }
 
   // Byte offsets of the bf16 scales.
   int32_t int8_key_scales() const { return kKvPage * key_width; }

@@ -64,7 +64,7 @@ void SealKeys(const KvLayout& layout, int32_t head_dim, const int8_t* from, uint
     const auto [least, largest] = std::minmax_element(x, x + kKvPage);
     const Int4Channel channel = Int4Channel::Of(*least, *largest);
     for (int32_t o = 0; o < kKvPage; ++o) {
-      PutNibble(to + layout.KeyInt4(o, d), d % 4 >= 2, channel.Quantize(x[o]));
+      PutNibble(to + layout.KeyInt4(o, d), d % 8 >= 4, channel.Quantize(x[o]));
     }
     channel_scales[d] = channel.scale_bits;
     minima[d] = channel.minimum_bits;
@@ -81,7 +81,7 @@ void SealValues(const KvLayout& layout, int32_t head_dim, const int8_t* from, ui
     }
     const Int4Scale scale = Int4Scale::Of(x, head_dim);
     for (int32_t d = 0; d < head_dim; ++d) {
-      PutNibble(to + layout.ValueInt4(o, d), o % 4 >= 2, scale.Quantize(x[d]));
+      PutNibble(to + layout.ValueInt4(o, d), o % 8 >= 4, scale.Quantize(x[d]));
     }
     sealed[o] = scale.bits;
   }

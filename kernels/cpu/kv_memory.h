@@ -5,14 +5,14 @@
 //
 // One chunk holds a page's 64 positions of one layer and head; chunks of consecutive pages of a
 // head follow each other, so that a session that owns consecutive pages streams. Layouts of a
-// chunk, D = head_dim (keys rounded up to 4, values to 16):
+// chunk, D = head_dim (keys rounded up to 8, values to 16):
 //   keys   f32, bf16  [4 panels][D][16 positions]
 //          int8       [4][D / 2][16][2 channels] and scales bf16 [64]
-//          int4       [4][D / 4][16][2 bytes: channels (0, 1) low, (2, 3) high nibbles] and scales,
+//          int4       [4][D / 8][16][4 bytes: channels 0..3 low, 4..7 high nibbles] and scales,
 //                     minima bf16 [D] each
 //   values f32, bf16  [64][D]
 //          int8       [32][D][2 positions] and scales bf16 [64]
-//          int4       [16][D][2 bytes: positions (0, 1) low, (2, 3) high nibbles], scales bf16 [64]
+//          int4       [8][D][4 bytes: positions 0..3 low, 4..7 high nibbles] and scales bf16 [64]
 #pragma once
 
 #include <cstddef>
