@@ -171,6 +171,22 @@ bool IsLm(const SafeTensors& file) { return file.Has("text_emb.weight"); }
 
 }  // namespace
 
+Checkpoint Checkpoint::FromParts(const std::string& name, const LmConfig* lm_config,
+                                 std::shared_ptr<SafeTensors> lm, const MimiConfig* mimi_config,
+                                 std::shared_ptr<SafeTensors> mimi) {
+  Checkpoint checkpoint;
+  checkpoint.folder_ = name;
+  if (lm_config != nullptr && lm != nullptr) {
+    checkpoint.lm_config_ = *lm_config;
+    checkpoint.lm_ = std::move(lm);
+  }
+  if (mimi_config != nullptr && mimi != nullptr) {
+    checkpoint.mimi_config_ = *mimi_config;
+    checkpoint.mimi_ = std::move(mimi);
+  }
+  return checkpoint;
+}
+
 Checkpoint Checkpoint::Open(const std::string& folder_path, const std::string& weights) {
   const Folder folder(folder_path, weights);
   const bool codec_config = folder.config().Has("seanet");

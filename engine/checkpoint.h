@@ -24,6 +24,11 @@ class Checkpoint {
   // `weights` names the LM's (or the lone codec's) file instead of the usual one.
   static Checkpoint Open(const std::string& folder, const std::string& weights = "");
 
+  // Parts that are open already; a configuration without its tensors is absent.
+  static Checkpoint FromParts(const std::string& name, const LmConfig* lm_config,
+                              std::shared_ptr<SafeTensors> lm, const MimiConfig* mimi_config,
+                              std::shared_ptr<SafeTensors> mimi);
+
   const std::string& folder() const { return folder_; }
   const LmConfig* lm_config() const { return lm_config_ ? &*lm_config_ : nullptr; }
   const MimiConfig* mimi_config() const { return mimi_config_ ? &*mimi_config_ : nullptr; }

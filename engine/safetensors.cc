@@ -284,6 +284,7 @@ void ReadInts(const TensorView& tensor, int64_t begin, int64_t count, int32_t* o
 struct SafeTensors::State {
   std::string path;
   std::vector<std::unique_ptr<Mapping>> mappings;
+  std::shared_ptr<const void> memory;  // of FromViews
   std::map<std::string, TensorView> tensors;
 };
 
@@ -337,6 +338,15 @@ SafeTensors SafeTensors::FromBytes(std::string_view bytes, const std::string& na
   auto state = std::make_unique<State>();
   state->path = name;
   state->tensors = ParseFile(bytes, name);
+  return SafeTensors(std::move(state));
+}
+
+SafeTensors SafeTensors::FromViews(std::map<std::string, TensorView> tensors,
+                                   std::shared_ptr<const void> memory, const std::string& name) {
+  auto state = std::make_unique<State>();
+  state->path = name;
+  state->memory = std::move(memory);
+  state->tensors = std::move(tensors);
   return SafeTensors(std::move(state));
 }
 

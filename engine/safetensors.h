@@ -43,6 +43,9 @@ class SafeTensors {
   static SafeTensors Open(const std::string& path);
   static SafeTensors OpenIndex(const std::string& index_path);
   static SafeTensors FromBytes(std::string_view bytes, const std::string& name);
+  // Tensors whose data `memory` holds.
+  static SafeTensors FromViews(std::map<std::string, TensorView> tensors,
+                               std::shared_ptr<const void> memory, const std::string& name);
 
   SafeTensors(SafeTensors&&) noexcept;
   SafeTensors& operator=(SafeTensors&&) noexcept;
