@@ -117,7 +117,7 @@ std::span<const OptionKey> OptionKeys() {
        "Weights in memory; \"auto\": as in the checkpoint.",
        0,
        0,
-       {"auto", "fp32", "bf16"}},
+       {"auto", "fp32", "bf16", "int8", "int4"}},
       {"model",
        "kv",
        &O::model_kv,

@@ -115,7 +115,7 @@ struct EngineOptions {
   std::string model =
       "embedded";  // "embedded", "echo", or a checkpoint folder (of a codec alone: an echo)
   std::string executor = "cpu";  // "cpu" or "reference"
-  std::string weights = "auto";  // "auto" (as in the checkpoint), "fp32", "bf16"
+  std::string weights = "auto";  // "auto" (as in the checkpoint), "fp32", "bf16", "int8", "int4"
   std::string kv = "auto";       // keys and values: "auto" (fp32), "fp32", "bf16", "int8", "int4"
   int slots = 4;                 // sessions resident at once, 1..1024
   int threads = 0;               // workers; 0: one per physical core

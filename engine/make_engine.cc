@@ -40,8 +40,12 @@ std::unique_ptr<kernels::Executor> MakeExecutor(const std::string& name, const s
     cpu.weights = kernels::WeightFormat::kF32;
   } else if (weights == "bf16") {
     cpu.weights = kernels::WeightFormat::kBf16;
+  } else if (weights == "int8") {
+    cpu.weights = kernels::WeightFormat::kInt8;
+  } else if (weights == "int4") {
+    cpu.weights = kernels::WeightFormat::kInt4;
   } else if (weights != "auto") {
-    throw InputError("weights: expected auto, fp32 or bf16, found \"" + weights + "\"");
+    throw InputError("weights: expected auto, fp32, bf16, int8 or int4, found \"" + weights + "\"");
   }
   if (name == "cpu") return kernels::MakeCpuExecutor(cpu);
   if (name == "reference") return kernels::MakeReferenceExecutor();

@@ -8,8 +8,8 @@
 
 namespace antiphon::engine {
 
-// name: "cpu" or "reference"; weights: "auto", "fp32" or "bf16" (cpu); threads: 0 for one per core.
-// Throws InputError naming the field.
+// name: "cpu" or "reference"; weights: "auto", "fp32", "bf16", "int8" or "int4" (cpu); threads: 0
+// for one per core. Throws InputError naming the field.
 std::unique_ptr<kernels::Executor> MakeExecutor(const std::string& name, const std::string& weights,
                                                 int threads);
 

@@ -152,7 +152,9 @@ Plan Model::BuildTick(int rows) {
   if (options_.with_codec) {
     pcm_in_ = layout_->io.Get("pcm_in", frame_samples_);
     pcm_out_ = layout_->io.Get("pcm_out", frame_samples_);
+    builder.set_keep(true);
     AppendMimiEncode(builder, *checkpoint_->mimi_config(), *checkpoint_->mimi(), mimi, pcm_in_);
+    builder.set_keep(false);
   }
   if (options_.with_lm) {
     AppendLmStep(builder, *checkpoint_->lm_config(), *checkpoint_->lm(), LmOptions());
@@ -160,6 +162,7 @@ Plan Model::BuildTick(int rows) {
   if (options_.with_codec) {
     // The decoder reads as many levels as the agent has codes.
     if (options_.with_lm) mimi.codebooks = checkpoint_->lm_config()->agent_codes();
+    builder.set_keep(true);
     if (mimi.codebooks > 0) {
       AppendMimiDecode(builder, *checkpoint_->mimi_config(), *checkpoint_->mimi(), mimi, pcm_out_);
     }

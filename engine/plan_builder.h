@@ -83,7 +83,13 @@ class PlanBuilder {
   int32_t Table(const std::string& name, const TensorView& tensor, int64_t rows, int64_t cols);
   int32_t Vector(const std::string& name, const TensorView& tensor);
   int32_t Vector(const std::string& name, std::vector<float> values);
-  int32_t Add(kernels::WeightSpec spec) { return layout_.weights.Add(std::move(spec)); }
+  int32_t Add(kernels::WeightSpec spec) {
+    spec.keep = keep_;
+    return layout_.weights.Add(std::move(spec));
+  }
+  // Matrices added from now on are not quantized: the codec's. They are a hundredth of a 7B model's
+  // bytes, and their errors are heard directly.
+  void set_keep(bool keep) { keep_ = keep; }
 
   // Appends an op of the current stage and returns it for the rest of its fields.
   kernels::Op& Append(kernels::OpKind kind, const View& in, const View& out);
@@ -97,6 +103,7 @@ class PlanBuilder {
   ModelLayout& layout_;
   kernels::Plan plan_;
   bool taps_;
+  bool keep_ = false;
   kernels::Stage stage_ = kernels::Stage::kStep;
   std::vector<Hole> holes_;  // by offset
 };

@@ -47,7 +47,9 @@ class Executor {
 // The judge: plain loops, double accumulation, one thread, float32 weights.
 std::unique_ptr<Executor> MakeReferenceExecutor();
 
-enum class WeightFormat : uint8_t { kAuto, kF32, kBf16 };
+// How matrices are kept. int8 and int4: groups of 32 inputs with a scale each; what a WeightSpec
+// keeps, tables and vectors stay as with kAuto.
+enum class WeightFormat : uint8_t { kAuto, kF32, kBf16, kInt8, kInt4 };
 
 struct CpuExecutorOptions {
   WeightFormat weights = WeightFormat::kAuto;  // kAuto: bf16 where the checkpoint's are

@@ -26,6 +26,7 @@ struct WeightSpec {
   int64_t rows = 0;
   int64_t cols = 0;
   bool bf16 = false;  // the checkpoint holds bf16 (or less), so that bf16 storage loses nothing
+  bool keep = false;  // a matrix that executors do not quantize (see engine/plan_builder.h)
   // Fills out with rows [begin, begin + count), row-major.
   std::function<void(int64_t begin, int64_t count, float* out)> read;
 };

@@ -19,6 +19,10 @@ namespace {
 // saves.
 constexpr int64_t kWorthSharing = 32768;
 
+// Elements of an op's input from which on quantizing it together, with a barrier after it, beats
+// every worker quantizing all of it.
+constexpr int64_t kWorthQuantizingTogether = 16384;
+
 struct Segment {
   size_t begin = 0, end = 0;  // ops
   bool shared = false;
@@ -60,10 +64,16 @@ class CpuExecutor final : public Executor {
                const ArenaSizes& sizes) override {
     weights_.Pack(weights, format_);
     size_t scratch = 0, longest = 1, widest = 1;
+    int64_t quantized = 0;
     for (const Plan* plan : plans) {
       scratch = std::max(scratch, static_cast<size_t>(plan->scratch_elements));
       for (const Op& op : plan->ops) {
         if (op.kind == OpKind::kSample) widest = std::max(widest, static_cast<size_t>(op.n));
+        if (cpu::IsQuantized(weights_, op)) {
+          quantized =
+              std::max(quantized, cpu::QuantizedRows::Bytes(int64_t{plan->max_rows} * op.steps,
+                                                            cpu::QuantBlocks(op.k)));
+        }
         if (op.kind == OpKind::kAttention) {
           longest = std::max(longest, static_cast<size_t>(op.capacity));
         }
@@ -75,7 +85,9 @@ class CpuExecutor final : public Executor {
     scratch_ = cpu::AlignedBlock(scratch * sizeof(float));
     state_ = cpu::AlignedBlock(static_cast<size_t>(sizes.state) * sizeof(float));
     io_ = cpu::AlignedBlock(static_cast<size_t>(sizes.io) * sizeof(float));
+    together_ = cpu::AlignedBlock(static_cast<size_t>(quantized));
     for (int worker = 0; worker < pool_.workers(); ++worker) {
+      inputs_.emplace_back(static_cast<size_t>(quantized));
       scores_.emplace_back(longest * sizeof(float));
       chunks_.emplace_back(static_cast<size_t>(sizes.kv.slot_pages) * sizeof(cpu::KvChunk));
       candidates_.emplace_back(widest * sizeof(Candidate));
@@ -109,9 +121,10 @@ class CpuExecutor final : public Executor {
     const ArenaView arenas{{scratch_.floats(), state_.floats(), io_.floats()}};
     const cpu::Run run{*compiled.plan, weights_, arenas, *control_, kv_};
     const auto own = static_cast<size_t>(worker);
-    const cpu::WorkerScratch memory{scores_[own].floats(),
-                                    reinterpret_cast<cpu::KvChunk*>(chunks_[own].data()),
-                                    reinterpret_cast<Candidate*>(candidates_[own].data())};
+    cpu::WorkerScratch memory;
+    memory.scores = scores_[own].floats();
+    memory.chunks = reinterpret_cast<cpu::KvChunk*>(chunks_[own].data());
+    memory.candidates = reinterpret_cast<Candidate*>(candidates_[own].data());
     const int workers = pool_.workers();
     for (size_t s = 0; s < compiled.segments.size(); ++s) {
       const Segment& segment = compiled.segments[s];
@@ -121,13 +134,28 @@ class CpuExecutor final : public Executor {
       if (idle && segment.shared) continue;
       if (s > 0) pool_.Meet();
       for (size_t i = segment.begin; i < segment.end; ++i) {
-        if (segment.shared) {
-          cpu::RunOp(run, compiled.plan->ops[i], worker, workers, memory);
-        } else if (worker == 0) {
-          cpu::RunOp(run, compiled.plan->ops[i], 0, 1, memory);
+        const Op& op = compiled.plan->ops[i];
+        if (!segment.shared && worker != 0) continue;
+        if (cpu::IsQuantized(weights_, op)) {
+          memory.input = QuantizedInput(run, op, segment.shared ? worker : 0,
+                                        segment.shared ? workers : 1, own);
         }
+        cpu::RunOp(run, op, segment.shared ? worker : 0, segment.shared ? workers : 1, memory);
       }
     }
+  }
+
+  // The op's input, quantized: by all workers together where that is worth a barrier, else by each
+  // for itself.
+  cpu::QuantizedRows QuantizedInput(const cpu::Run& run, const Op& op, int part, int parts,
+                                    size_t worker) noexcept {
+    const int64_t rows = int64_t{control_->stages[static_cast<int>(op.stage)].count} * op.steps;
+    const bool together = parts > 1 && rows * op.k >= kWorthQuantizingTogether;
+    const cpu::QuantizedRows input = cpu::QuantizedRows(
+        together ? together_.data() : inputs_[worker].data(), rows, cpu::QuantBlocks(op.k));
+    cpu::QuantizeInput(run, op, together ? part : 0, together ? parts : 1, input);
+    if (together) pool_.Meet();
+    return input;
   }
 
   // Given to us.
@@ -137,7 +165,8 @@ class CpuExecutor final : public Executor {
   std::vector<CompiledPlan> plans_;
   cpu::KvMemory kv_;
   cpu::AlignedBlock scratch_, state_, io_;
-  std::vector<cpu::AlignedBlock> scores_, chunks_, candidates_;  // by worker
+  std::vector<cpu::AlignedBlock> scores_, chunks_, inputs_, candidates_;  // by worker
+  cpu::AlignedBlock together_;  // a quantized input of all workers
   // State of the run in progress.
   const CompiledPlan* running_ = nullptr;
   const Control* control_ = nullptr;

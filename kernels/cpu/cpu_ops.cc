@@ -148,7 +148,7 @@ void RunOp(const Run& run, const Op& op, int part, int parts,
            const WorkerScratch& scratch) noexcept {
   switch (op.kind) {
     case OpKind::kLinear:
-      return LinearOp(run, op, part, parts);
+      return LinearOp(run, op, part, parts, scratch);
     case OpKind::kNorm:
       return NormOp(run, op, part, parts);
     case OpKind::kActivation:

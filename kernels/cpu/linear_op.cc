@@ -2,13 +2,68 @@
 
 #include "kernels/cpu/linear_kernel.h"
 #include "kernels/cpu/op_shares.h"
+#include "kernels/cpu/quantized_linear.h"
 #include "kernels/cpu/work_share.h"
 
 namespace antiphon::kernels::cpu {
 
+bool IsQuantized(const PackedWeights& weights, const Op& op) {
+  return op.kind == OpKind::kLinear && weights.At(op.weight).quantized();
+}
+
+void QuantizeInput(const Run& run, const Op& op, int part, int parts,
+                   const QuantizedRows& input) noexcept {
+  const QuantFormat format = run.weights.At(op.weight).quant_format();
+  ForSteps(run, op, part, parts, [&](const Control::Rows& rows, int32_t r, int32_t t) {
+    input.Quantize(run.arenas.Row(op.in, rows, r) + t * op.in_step, op.k, op.taps, op.tap_step,
+                   format, int64_t{r} * op.steps + t);
+  });
+}
+
+namespace {
+
+// Shared by panels: each worker reads its own part of the weights once, a stretch of panels that
+// fits the second-level cache serving all rows before the next is read.
+void QuantizedOp(const Run& run, const Op& op, int part, int parts, const QuantizedRows& input) {
+  const Control::Rows& rows = run.control.stages[static_cast<int>(op.stage)];
+  const PackedWeight& weight = run.weights.At(op.weight);
+  const int64_t tiles = (input.rows() + kQuantTile - 1) / kQuantTile;
+  const Share mine = ShareOf((op.n + kPanel - 1) / kPanel, part, parts, 4);
+  QuantizedBlock block;
+  block.format = weight.quant_format();
+  block.panels = weight.data;
+  block.blocks = QuantBlocks(op.k);
+  block.n = op.n;
+  block.bias = run.weights.Vector(op.bias);
+  block.scale = run.weights.Vector(op.scale);
+  block.activation = op.activation;
+  block.accumulate = op.accumulate;
+  const int64_t panel_bytes = block.blocks * QuantBlockBytes(block.format);
+  const int64_t group = std::max<int64_t>(4, (int64_t{256} << 10) / panel_bytes / 4 * 4);
+  for (int64_t first = mine.begin; first < mine.end; first += group) {
+    block.panel_begin = static_cast<int32_t>(first);
+    block.panel_end = static_cast<int32_t>(std::min(first + group, mine.end));
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+      block.x = input.Tile(tile);
+      for (int32_t i = 0; i < block.x.rows; ++i) {
+        const int64_t v = tile * kQuantTile + i;
+        block.y[i] = run.arenas.Row(op.out, rows, static_cast<int32_t>(v / op.steps)) +
+                     v % op.steps * op.out_step;
+      }
+      QuantizedLinear(block);
+    }
+  }
+}
+
+}  // namespace
+
 // Few output channels over many steps (the codec's convolutions) are shared by steps, everything
 // else by panels, so that each worker reads its own part of the weights once.
-void LinearOp(const Run& run, const Op& op, int part, int parts) {
+void LinearOp(const Run& run, const Op& op, int part, int parts, const WorkerScratch& scratch) {
+  if (run.weights.At(op.weight).quantized()) {
+    QuantizedOp(run, op, part, parts, scratch.input);
+    return;
+  }
   const Control::Rows& rows = run.control.stages[static_cast<int>(op.stage)];
   const int64_t vectors = int64_t{rows.count} * op.steps;
   const int32_t panels = (op.n + kPanel - 1) / kPanel;
@@ -21,7 +76,7 @@ void LinearOp(const Run& run, const Op& op, int part, int parts) {
   const PackedWeight& weight = run.weights.At(op.weight);
   LinearBlock block;
   block.panels = weight.data;
-  block.bf16 = weight.bf16;
+  block.bf16 = weight.format == WeightFormat::kBf16;
   block.k = op.k;
   block.taps = op.taps;
   block.tap_step = op.tap_step;
@@ -31,7 +86,7 @@ void LinearOp(const Run& run, const Op& op, int part, int parts) {
   block.activation = op.activation;
   block.accumulate = op.accumulate;
   // A group of panels that fits the second-level cache serves all rows before the next one is read.
-  const int64_t panel_bytes = int64_t{op.k} * kPanel * (weight.bf16 ? 2 : 4);
+  const int64_t panel_bytes = int64_t{op.k} * kPanel * (block.bf16 ? 2 : 4);
   const int64_t group = std::max<int64_t>(4, (int64_t{256} << 10) / panel_bytes / 4 * 4);
   for (int64_t first = mine.begin; first < mine.end; first += group) {
     block.panel_begin = static_cast<int32_t>(first);

@@ -5,7 +5,7 @@
 
 namespace antiphon::kernels::cpu {
 
-void LinearOp(const Run& run, const Op& op, int part, int parts);
+void LinearOp(const Run& run, const Op& op, int part, int parts, const WorkerScratch& scratch);
 void RopeAppendOp(const Run& run, const Op& op, int part, int parts);
 void AttentionOp(const Run& run, const Op& op, int part, int parts, const WorkerScratch& scratch);
 

@@ -3,11 +3,13 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <new>
+#include <thread>
 
+#include "kernels/bf16.h"
 #include "kernels/cpu/linear_kernel.h"
 
 namespace antiphon::kernels::cpu {
@@ -18,39 +20,56 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 size_t RoundUp(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
-// Round to nearest even; NaN stays NaN.
-uint16_t ToBf16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return static_cast<uint16_t>((bits >> 16) | 0x40U);
-  return static_cast<uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
-}
-
 // Tables stay in the checkpoint's own precision: they are read a row at a time, so that size does
 // not cost time, and their rows enter every later result.
-bool StoresBf16(const WeightSpec& spec, WeightFormat format) {
-  if (spec.kind != WeightKind::kMatrix || format == WeightFormat::kF32) return false;
-  return format == WeightFormat::kBf16 || spec.bf16;
+WeightFormat StoredFormat(const WeightSpec& spec, WeightFormat wanted) {
+  if (spec.kind != WeightKind::kMatrix || wanted == WeightFormat::kF32) return WeightFormat::kF32;
+  if (wanted == WeightFormat::kBf16) return wanted;
+  if (wanted == WeightFormat::kAuto || spec.keep) {
+    return spec.bf16 ? WeightFormat::kBf16 : WeightFormat::kF32;
+  }
+  return wanted;
 }
 
-size_t BytesOf(const WeightSpec& spec, bool bf16) {
+size_t PanelBytes(const PackedWeight& weight) {
+  const auto cols = static_cast<size_t>(weight.cols);
+  if (weight.quantized()) {
+    return static_cast<size_t>(QuantBlocks(weight.cols) * QuantBlockBytes(weight.quant_format()));
+  }
+  return cols * kPanel * (weight.format == WeightFormat::kBf16 ? 2 : 4);
+}
+
+size_t BytesOf(const WeightSpec& spec, const PackedWeight& weight) {
   if (spec.kind != WeightKind::kMatrix) {
     return static_cast<size_t>(spec.rows * spec.cols) * sizeof(float);
   }
-  const size_t rows = RoundUp(static_cast<size_t>(spec.rows), kPanel);
-  return rows * static_cast<size_t>(spec.cols) * (bf16 ? 2 : 4);
+  return (static_cast<size_t>(spec.rows) + kPanel - 1) / kPanel * PanelBytes(weight);
 }
 
+// rows: [kPanel, cols].
 template <typename T, typename Convert>
-void PackPanels(const WeightSpec& spec, T* out, Convert convert) {
+void PackPanel(const std::vector<float>& rows, int64_t cols, T* out, Convert convert) {
+  for (int64_t k = 0; k < cols; ++k) {
+    for (int64_t r = 0; r < kPanel; ++r) *out++ = convert(rows[static_cast<size_t>(r * cols + k)]);
+  }
+}
+
+// Every parts-th panel of a matrix, from the part-th on.
+void PackPanels(const WeightSpec& spec, const PackedWeight& weight, int part, int parts,
+                std::byte* out) {
   std::vector<float> rows(static_cast<size_t>(kPanel * spec.cols));
-  for (int64_t begin = 0; begin < spec.rows; begin += kPanel) {
-    const int64_t count = std::min<int64_t>(kPanel, spec.rows - begin);
+  const size_t bytes = PanelBytes(weight);
+  for (int64_t panel = part; panel * kPanel < spec.rows; panel += parts) {
+    const int64_t begin = panel * kPanel, count = std::min<int64_t>(kPanel, spec.rows - begin);
     std::fill(rows.begin(), rows.end(), 0.0F);
     spec.read(begin, count, rows.data());
-    for (int64_t k = 0; k < spec.cols; ++k) {
-      for (int64_t r = 0; r < kPanel; ++r) {
-        *out++ = convert(rows[static_cast<size_t>(r * spec.cols + k)]);
-      }
+    std::byte* to = out + static_cast<size_t>(panel) * bytes;
+    if (weight.quantized()) {
+      QuantizePanel(rows.data(), spec.cols, weight.quant_format(), to);
+    } else if (weight.format == WeightFormat::kBf16) {
+      PackPanel(rows, spec.cols, reinterpret_cast<uint16_t*>(to), ToBf16);
+    } else {
+      PackPanel(rows, spec.cols, reinterpret_cast<float*>(to), [](float value) { return value; });
     }
   }
 }
@@ -83,24 +102,30 @@ void PackedWeights::Pack(const WeightTable& table, WeightFormat format) {
   size_t total = 0;
   std::vector<size_t> offsets;
   for (const WeightSpec& spec : table.specs()) {
-    const bool bf16 = StoresBf16(spec, format);
-    weights_.push_back({nullptr, bf16, spec.rows, spec.cols});
+    weights_.push_back({nullptr, StoredFormat(spec, format), spec.rows, spec.cols});
     offsets.push_back(total);
-    total += RoundUp(BytesOf(spec, bf16), kLine);
+    total += RoundUp(BytesOf(spec, weights_.back()), kLine);
   }
   block_ = AlignedBlock(total);
-  for (size_t i = 0; i < weights_.size(); ++i) {
-    const WeightSpec& spec = table.specs()[i];
-    std::byte* out = block_.data() + offsets[i];
-    weights_[i].data = out;
-    if (spec.kind != WeightKind::kMatrix) {
-      PackRows(spec, reinterpret_cast<float*>(out));
-    } else if (weights_[i].bf16) {
-      PackPanels(spec, reinterpret_cast<uint16_t*>(out), ToBf16);
-    } else {
-      PackPanels(spec, reinterpret_cast<float*>(out), [](float value) { return value; });
+  for (size_t i = 0; i < weights_.size(); ++i) weights_[i].data = block_.data() + offsets[i];
+  const int parts = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const auto pack = [&](int part) {
+    for (size_t i = 0; i < weights_.size(); ++i) {
+      const WeightSpec& spec = table.specs()[i];
+      std::byte* out = block_.data() + offsets[i];
+      if (spec.kind == WeightKind::kMatrix) {
+        PackPanels(spec, weights_[i], part, parts, out);
+      } else if (i % static_cast<size_t>(parts) == static_cast<size_t>(part)) {
+        PackRows(spec, reinterpret_cast<float*>(out));
+      }
     }
+  };
+  std::vector<std::future<void>> others;
+  for (int part = 1; part < parts; ++part) {
+    others.push_back(std::async(std::launch::async, pack, part));
   }
+  pack(0);
+  for (std::future<void>& other : others) other.get();
 }
 
 }  // namespace antiphon::kernels::cpu

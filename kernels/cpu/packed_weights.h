@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/cpu/quantized_format.h"
 #include "kernels/executor.h"
 #include "kernels/plan.h"
 
@@ -14,7 +15,11 @@ namespace antiphon::kernels::cpu {
 
 struct PackedWeight {
   const std::byte* data = nullptr;
-  bool bf16 = false;
+  WeightFormat format = WeightFormat::kF32;  // never kAuto
+  bool quantized() const { return format == WeightFormat::kInt8 || format == WeightFormat::kInt4; }
+  QuantFormat quant_format() const {
+    return format == WeightFormat::kInt4 ? QuantFormat::kInt4 : QuantFormat::kInt8;
+  }
   int64_t rows = 0;
   int64_t cols = 0;
 };
@@ -38,7 +43,7 @@ class AlignedBlock {
 class PackedWeights {
  public:
   // Reads every weight of the table in pieces, so that no second copy of the model exists
-  // meanwhile.
+  // meanwhile, on all cores.
   void Pack(const WeightTable& table, WeightFormat format);
 
   const PackedWeight& At(int32_t index) const { return weights_[static_cast<size_t>(index)]; }

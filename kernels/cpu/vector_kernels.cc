@@ -150,6 +150,29 @@ void AttendHeadTarget(const float* q, const float* keys, const float* values, in
   }
 }
 
+int32_t QuantizeGroupTarget(const float* x, int8_t* levels, float* scale) {
+  constexpr size_t kGroup = 32;
+  const hn::CappedTag<float, kGroup> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const hn::Rebind<int8_t, decltype(d)> d8;
+  const size_t lanes = hn::Lanes(d);
+  auto largest = hn::Zero(d);
+  for (size_t i = 0; i < kGroup; i += lanes) {
+    largest = hn::Max(largest, hn::Abs(hn::LoadU(d, x + i)));
+  }
+  const float peak = hn::GetLane(hn::MaxOfLanes(d, largest));
+  // Also where x is no number: its levels are zero, and what it spoils is its own sum.
+  const float factor = peak > 0.0F ? 127.0F / peak : 0.0F;
+  *scale = peak / 127.0F;
+  auto sum = hn::Zero(di);
+  for (size_t i = 0; i < kGroup; i += lanes) {
+    const auto level = hn::NearestInt(hn::Mul(hn::LoadU(d, x + i), hn::Set(d, factor)));
+    hn::StoreU(hn::DemoteTo(d8, level), d8, levels + i);
+    sum = hn::Add(sum, level);
+  }
+  return hn::GetLane(hn::SumOfLanes(di, sum));
+}
+
 int32_t ArgMaxTarget(const float* x, int32_t n) {
   const D d;
   V best = hn::Set(d, -INFINITY);
@@ -177,6 +200,7 @@ HWY_EXPORT(GateTarget);
 HWY_EXPORT(AddToTarget);
 HWY_EXPORT(SubtractFromTarget);
 HWY_EXPORT(AttendHeadTarget);
+HWY_EXPORT(QuantizeGroupTarget);
 HWY_EXPORT(ArgMaxTarget);
 
 void Normalize(Norm kind, float eps, const float* weight, const float* bias, const float* x,
@@ -199,6 +223,9 @@ void AttendHead(const float* q, const float* keys, const float* values, int64_t 
                 int32_t capacity, int32_t head_dim, float* scores, float* y) noexcept {
   HWY_DYNAMIC_DISPATCH(AttendHeadTarget)
   (q, keys, values, begin, end, capacity, head_dim, scores, y);
+}
+int32_t QuantizeGroup(const float* x, int8_t* levels, float* scale) noexcept {
+  return HWY_DYNAMIC_DISPATCH(QuantizeGroupTarget)(x, levels, scale);
 }
 int32_t ArgMax(const float* x, int32_t n) noexcept {
   return HWY_DYNAMIC_DISPATCH(ArgMaxTarget)(x, n);

@@ -27,6 +27,9 @@ void SubtractFrom(const float* x, float* y, int32_t n) noexcept;
 void AttendHead(const float* q, const float* keys, const float* values, int64_t begin, int64_t end,
                 int32_t capacity, int32_t head_dim, float* scores, float* y) noexcept;
 
+// levels[32] = x[32] / scale rounded, the largest magnitude becoming 127; returns their sum.
+int32_t QuantizeGroup(const float* x, int8_t* levels, float* scale) noexcept;
+
 // Index of the largest of n values, the lowest where several are equal.
 int32_t ArgMax(const float* x, int32_t n) noexcept;
 

@@ -1,0 +1,44 @@
+// y = act(W x + b) with int8 or int4 weights and int8 inputs: dot products of a group in 32-bit
+// integers, groups summed in float. One row is bound by reading the weights, about 0.56 bytes each
+// for int4; many rows by the integer multipliers, since a tile of rows shares the unpacked weights.
+// A kernel per instruction set, chosen at run time; each computes the same sums, in the same order.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cpu/quantized_format.h"
+#include "kernels/op.h"
+
+namespace antiphon::kernels::cpu {
+
+struct QuantizedBlock {
+  QuantFormat format = QuantFormat::kInt4;
+  const std::byte* panels = nullptr;  // [panels] of `blocks` blocks, 64-byte aligned
+  int32_t blocks = 0;
+  int32_t n = 0;  // output channels in all (the last panel may be partial)
+  int32_t panel_begin = 0, panel_end = 0;
+  QuantizedTile x;
+  float* y[kQuantTile] = {};     // [n] each
+  const float* bias = nullptr;   // [n] or null
+  const float* scale = nullptr;  // [n] or null
+  Activation activation = Activation::kNone;
+  bool accumulate = false;
+};
+
+// Computes panels [panel_begin, panel_end) for the tile's rows, with the best kernel that this
+// machine has.
+void QuantizedLinear(const QuantizedBlock& block) noexcept;
+
+// A kernel by name ("portable", "avx2", "avx512-vnni", ...), as tests compare them.
+struct QuantizedKernel {
+  const char* name;
+  void (*run)(const QuantizedBlock& block) noexcept;
+};
+// Those that this machine can run, the best last.
+const std::vector<QuantizedKernel>& QuantizedKernels();
+
+// The end of a panel for one row: sums [16] to y with bias, activation, scale and accumulation.
+void FinishPanel(const QuantizedBlock& block, int32_t panel, const float* sums, float* y) noexcept;
+
+}  // namespace antiphon::kernels::cpu

@@ -1,0 +1,16 @@
+// Quantized linear kernels for x86-64; on other machines there are none.
+#pragma once
+
+#include "kernels/cpu/quantized_linear.h"
+
+namespace antiphon::kernels::cpu {
+
+#ifdef __x86_64__
+bool HasAvx2Kernel() noexcept;
+void RunAvx2(const QuantizedBlock& block) noexcept;
+// AVX-512 with VNNI, 512-bit registers.
+bool HasVnniKernel() noexcept;
+void RunVnni(const QuantizedBlock& block) noexcept;
+#endif
+
+}  // namespace antiphon::kernels::cpu
