@@ -21,6 +21,7 @@ namespace {
 constexpr int64_t kAhead = 4096;
 
 constexpr int32_t kChannels = 16;
+constexpr int kSideBySide = 4;
 constexpr int32_t kQuads = kQuantGroup / 4;  // dot products of a group
 
 // A group's weights as unsigned bytes, and its scales.
@@ -69,6 +70,33 @@ ANTIPHON_VNNI inline void Store(const QuantizedBlock& block, int32_t panel, __m5
   FinishPanel(block, panel, values, y);
 }
 
+// Rows [kFirst, kRows) of one group. A few go side by side: one row's products wait for each other,
+// and what waits fills the scheduler.
+template <int kRows, int kFirst>
+ANTIPHON_VNNI inline void Rows(const Group& group, const int8_t* levels, const float* scales,
+                               const int32_t* starts, __m512 (&sums)[kRows]) {
+  constexpr int kCount = kRows - kFirst < kSideBySide ? kRows - kFirst : kSideBySide;
+  __m512i dots[kCount];
+#pragma GCC unroll 8
+  for (int r = 0; r < kCount; ++r) dots[r] = _mm512_set1_epi32(starts[kFirst + r]);
+#pragma GCC unroll 8
+  for (int32_t i = 0; i < kQuads; ++i) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kCount; ++r) {
+      const __m512i x = Broadcast4(levels + (kFirst + r) * kQuantGroup + 4 * i);
+      dots[r] = _mm512_dpbusd_epi32(dots[r], group.levels[i], x);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kCount; ++r) {
+    const __m512 scale = _mm512_mul_ps(group.scales, _mm512_set1_ps(scales[kFirst + r]));
+    sums[kFirst + r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[r]), scale, sums[kFirst + r]);
+  }
+  if constexpr (kFirst + kCount < kRows) {
+    Rows<kRows, kFirst + kCount>(group, levels, scales, starts, sums);
+  }
+}
+
 // kPanels neighbouring panels for kRows rows. For few rows several panels are read at once: each is
 // a stream of its own to the prefetchers, and a core has only so much of one stream in flight.
 template <QuantFormat kFormat, int kRows, int kPanels>
@@ -93,15 +121,7 @@ ANTIPHON_VNNI void Tile(const QuantizedBlock& block, int32_t panel) {
       for (int p = 0; p < kPanels; ++p) {
         Group group;
         LoadGroup<kFormat>(at + p * panel_bytes, g, &group);
-        for (int r = 0; r < kRows; ++r) {
-          __m512i dot = _mm512_set1_epi32(starts[r]);
-          for (int32_t i = 0; i < kQuads; ++i) {
-            dot = _mm512_dpbusd_epi32(dot, group.levels[i],
-                                      Broadcast4(levels + r * kQuantGroup + 4 * i));
-          }
-          const __m512 scale = _mm512_mul_ps(group.scales, _mm512_set1_ps(scales[r]));
-          sums[p][r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), scale, sums[p][r]);
-        }
+        Rows<kRows, 0>(group, levels, scales, starts, sums[p]);
       }
       levels += kRows * kQuantGroup;
       scales += kRows;

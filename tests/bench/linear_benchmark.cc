@@ -45,7 +45,7 @@ double Measure(Executor& executor, const Plan& plan, int32_t rows) {
   stage.count = rows;
   stage.rows = row_list.data();
   double best = 1e9;
-  for (int pass = 0; pass < 12; ++pass) {
+  for (int pass = 0; pass < 6; ++pass) {
     const auto begin = std::chrono::steady_clock::now();
     executor.Run(plan, control);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
