@@ -157,7 +157,8 @@ void RegisterCheck(CLI::App& app, int* exit_status) {
   CLI::App* check = app.add_subcommand("check", "Replay golden folders and compare every tensor");
   check->add_option("folders", options->folders, "Golden folders")->required();
   check->add_option("--executor", options->executor, "cpu or reference")->capture_default_str();
-  check->add_option("--weights", options->weights, "fp32, bf16, auto, int8 or int4")->capture_default_str();
+  check->add_option("--weights", options->weights, "fp32, bf16, auto, int8 or int4")
+      ->capture_default_str();
   check->add_option("--kv", options->kv, "fp32, bf16, int8 or int4")->capture_default_str();
   check->add_option("--threads", options->threads, "Workers, 0: one per core");
   check

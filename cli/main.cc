@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "cli/bench.h"
 #include "cli/check.h"
 #include "cli/inspect.h"
 #include "cli/talk.h"
@@ -12,6 +13,7 @@ int main(int argc, char** argv) {
   CLI::App app{"antiphon: full-duplex speech models, from the command line"};
   app.require_subcommand(1);
   int exit_status = 0;
+  antiphon::cli::RegisterBench(app, &exit_status);
   antiphon::cli::RegisterCheck(app, &exit_status);
   antiphon::cli::RegisterInspect(app, &exit_status);
   antiphon::cli::RegisterTalk(app, &exit_status);

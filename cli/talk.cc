@@ -55,8 +55,8 @@ void RegisterTalk(CLI::App& app, int* exit_status) {
   auto* seed = talk->add_option("--seed", local.seed, "Of sampling")->capture_default_str();
   auto* executor =
       talk->add_option("--executor", local.executor, "cpu or reference")->capture_default_str();
-  auto* weights =
-      talk->add_option("--weights", local.weights, "auto, fp32, bf16, int8 or int4")->capture_default_str();
+  auto* weights = talk->add_option("--weights", local.weights, "auto, fp32, bf16, int8 or int4")
+                      ->capture_default_str();
   auto* kv = talk->add_option("--kv", local.kv, "Keys and values: auto, fp32, bf16, int8 or int4")
                  ->capture_default_str();
   auto* threads = talk->add_option("--threads", local.threads, "Workers, 0: one per core");

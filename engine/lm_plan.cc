@@ -141,7 +141,7 @@ kernels::TokenLayout MakeTokenLayout(PlanBuilder& builder, const LmConfig& confi
 
 void AppendLmStep(PlanBuilder& builder, const LmConfig& config, const SafeTensors& tensors,
                   const LmPlanOptions& options) {
-  builder.set_stage(Stage::kStep);
+  builder.set_stage(Stage::kStep, kernels::Part::kTemporal);
   AppendTokensIn(builder, config);
   const View x = AppendInputEmbedding(builder, config, tensors);
   AppendTransformer(builder, config.temporal, TemporalRun(config, tensors, options), x);
@@ -159,6 +159,7 @@ void AppendLmStep(PlanBuilder& builder, const LmConfig& config, const SafeTensor
   sample.is_text = true;
   builder.Free(logits);
 
+  builder.set_part(kernels::Part::kDepth);
   AppendDepth(builder, config, tensors, options, out);
   builder.Free(out);
   const View tokens = TokenView(builder.plan().tokens.sampled, 1);
@@ -167,7 +168,7 @@ void AppendLmStep(PlanBuilder& builder, const LmConfig& config, const SafeTensor
 
 void AppendLmPrefill(PlanBuilder& builder, const LmConfig& config, const SafeTensors& tensors,
                      const LmPlanOptions& options) {
-  builder.set_stage(Stage::kPrefill);
+  builder.set_stage(Stage::kPrefill, kernels::Part::kTemporal);
   AppendTokensIn(builder, config);
   const View x = AppendInputEmbedding(builder, config, tensors);
   View given = x;

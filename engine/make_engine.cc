@@ -36,20 +36,19 @@ std::unique_ptr<kernels::Executor> MakeExecutor(const std::string& name, const s
   }
   kernels::CpuExecutorOptions cpu;
   cpu.threads = threads;
-  if (weights == "fp32") {
-    cpu.weights = kernels::WeightFormat::kF32;
-  } else if (weights == "bf16") {
-    cpu.weights = kernels::WeightFormat::kBf16;
-  } else if (weights == "int8") {
-    cpu.weights = kernels::WeightFormat::kInt8;
-  } else if (weights == "int4") {
-    cpu.weights = kernels::WeightFormat::kInt4;
-  } else if (weights != "auto") {
-    throw InputError("weights: expected auto, fp32, bf16, int8 or int4, found \"" + weights + "\"");
-  }
+  cpu.weights = ParseWeightFormat(weights);
   if (name == "cpu") return kernels::MakeCpuExecutor(cpu);
   if (name == "reference") return kernels::MakeReferenceExecutor();
   throw InputError("executor: expected cpu or reference, found \"" + name + "\"");
+}
+
+kernels::WeightFormat ParseWeightFormat(const std::string& name) {
+  if (name == "auto") return kernels::WeightFormat::kAuto;
+  if (name == "fp32") return kernels::WeightFormat::kF32;
+  if (name == "bf16") return kernels::WeightFormat::kBf16;
+  if (name == "int8") return kernels::WeightFormat::kInt8;
+  if (name == "int4") return kernels::WeightFormat::kInt4;
+  throw InputError("weights: expected auto, fp32, bf16, int8 or int4, found \"" + name + "\"");
 }
 
 kernels::KvFormat ParseKvFormat(const std::string& name) {

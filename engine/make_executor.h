@@ -13,6 +13,9 @@ namespace antiphon::engine {
 std::unique_ptr<kernels::Executor> MakeExecutor(const std::string& name, const std::string& weights,
                                                 int threads);
 
+// Format of matrices: "auto", "fp32", "bf16", "int8" or "int4". Throws InputError.
+kernels::WeightFormat ParseWeightFormat(const std::string& name);
+
 // Format of keys and values: "auto" (fp32), "fp32", "bf16", "int8" or "int4". Throws InputError
 // naming the field.
 kernels::KvFormat ParseKvFormat(const std::string& name);

@@ -29,7 +29,7 @@ class CodecDirection {
   }
 
   void Encode(const kernels::Ref& pcm) {
-    builder_.set_stage(Stage::kEncode);
+    builder_.set_stage(Stage::kEncode, kernels::Part::kEncode);
     View x = SeanetEncoder(pcm);
     builder_.TapCopy("enc_seanet", x);  // the transformer works in place
     Transformer("encoder_transformer", &x);
@@ -42,7 +42,7 @@ class CodecDirection {
   }
 
   void Decode(const kernels::Ref& pcm) {
-    builder_.set_stage(Stage::kDecode);
+    builder_.set_stage(Stage::kDecode, kernels::Part::kDecode);
     View x = Dequantize();
     builder_.Tap("dec_latent", x);
     x = Upsample(x);

@@ -48,10 +48,10 @@ void Model::Build() {
   }
   std::vector<const Plan*> plans;
   for (const Plan& plan : plans_) plans.push_back(&plan);
-  const kernels::KvShape kv = MakeKvPages();
+  kv_shape_ = MakeKvPages();
   if (kv_pages_) control_.kv_pages = kv_pages_->table();
   executor_->Prepare(layout_->weights, plans,
-                     {layout_->state.total_elements(), layout_->io.total_elements(), kv});
+                     {layout_->state.total_elements(), layout_->io.total_elements(), kv_shape_});
 }
 
 kernels::KvShape Model::MakeKvPages() {
@@ -111,6 +111,14 @@ bool Model::UnparkKv(int slot, const ParkedKv& parked) noexcept {
     in += executor_->kv_page_bytes();
   }
   return true;
+}
+
+void Model::OpenKv(int slot, int64_t position) noexcept {
+  if (!kv_pages_) return;
+  kv_pages_->Reserve(slot);
+  const int64_t first =
+      std::max<int64_t>(0, position - kv_shape_.slot_pages * kernels::kKvPage + 1);
+  for (int64_t p = first; p <= position; ++p) kv_pages_->Extend(slot, p);
 }
 
 void Model::ExtendKv(Stage stage) noexcept {

@@ -79,6 +79,10 @@ class Model {
   // away. Not for the tick path.
   ParkedKv ParkKv(int slot);
   bool UnparkKv(int slot, const ParkedKv& parked) noexcept;
+  // As if the slot had talked up to `position`: its pages are its own, what they hold is nothing.
+  void OpenKv(int slot, int64_t position) noexcept;
+  const kernels::KvShape& kv_shape() const { return kv_shape_; }
+  const kernels::WeightTable& weights() const { return layout_->weights; }
   const KvPages* kv_pages() const { return kv_pages_.get(); }  // null without an LM
 
   // Runs encode, step and decode for the rows set (a stage with count 0 is skipped), on the plan of
@@ -113,6 +117,7 @@ class Model {
   std::vector<kernels::Plan> plans_;  // by bucket, ascending; the prefill plan last if there is one
   std::vector<kernels::Row> row_storage_;
   std::unique_ptr<KvPages> kv_pages_;
+  kernels::KvShape kv_shape_;
   // State.
   kernels::Control control_;
   kernels::TokenLayout tokens_;

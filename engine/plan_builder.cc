@@ -141,6 +141,7 @@ Op& PlanBuilder::Append(OpKind kind, const View& in, const View& out) {
   Op& op = plan_.ops.emplace_back();
   op.kind = kind;
   op.stage = stage_;
+  op.part = part_;
   op.in = in.ref;
   op.in_step = in.step;
   op.out = out.ref;

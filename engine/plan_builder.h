@@ -64,7 +64,11 @@ class PlanBuilder {
   ModelLayout& layout() { return layout_; }
   kernels::Plan& plan() { return plan_; }
   int max_rows() const { return plan_.max_rows; }
-  void set_stage(kernels::Stage stage) { stage_ = stage; }
+  void set_stage(kernels::Stage stage, kernels::Part part) {
+    stage_ = stage;
+    part_ = part;
+  }
+  void set_part(kernels::Part part) { part_ = part; }
 
   // A fresh block of scratch for every row, dense in steps; Free gives it back for later ops (with
   // taps nothing is given back, so that every intermediate survives the run).
@@ -105,6 +109,7 @@ class PlanBuilder {
   bool taps_;
   bool keep_ = false;
   kernels::Stage stage_ = kernels::Stage::kStep;
+  kernels::Part part_ = kernels::Part::kTemporal;
   std::vector<Hole> holes_;  // by offset
 };
 

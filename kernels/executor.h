@@ -1,6 +1,7 @@
 // What carries out plans. One thread (the tick thread) calls everything.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <string_view>
@@ -32,6 +33,9 @@ class Executor {
   // Allocates nothing, takes no lock.
   virtual void Run(const Plan& plan, const Control& control) noexcept = 0;
 
+  // Nanoseconds of the last run by part; zeros where an executor does not measure.
+  virtual std::array<int64_t, kParts> part_ns() const { return {}; }
+
   // Bytes that packed weights take.
   virtual int64_t weight_bytes() const = 0;
 
@@ -50,6 +54,9 @@ std::unique_ptr<Executor> MakeReferenceExecutor();
 // How matrices are kept. int8 and int4: groups of 32 inputs with a scale each; what a WeightSpec
 // keeps, tables and vectors stay as with kAuto.
 enum class WeightFormat : uint8_t { kAuto, kF32, kBf16, kInt8, kInt4 };
+
+// Bytes that the cpu executor's packing of a weight takes.
+int64_t CpuPackedBytes(const WeightSpec& spec, WeightFormat format);
 
 struct CpuExecutorOptions {
   WeightFormat weights = WeightFormat::kAuto;  // kAuto: bf16 where the checkpoint's are

@@ -30,6 +30,10 @@ struct Ref {
 enum class Stage : uint8_t { kEncode, kStep, kDecode, kPrefill };
 inline constexpr int kStages = 4;
 
+// Parts of a tick as its costs are told.
+enum class Part : uint8_t { kEncode, kTemporal, kDepth, kDecode };
+inline constexpr int kParts = 4;
+
 // Widest attention head any executor supports; plan builders refuse wider ones.
 inline constexpr int kMaxHeadDim = 512;
 
@@ -92,6 +96,7 @@ enum class TokenPart : uint8_t { kWhole, kLeft, kRight };
 struct Op {
   OpKind kind{};
   Stage stage{};
+  Part part{};
   Activation activation = Activation::kNone;
   Norm norm = Norm::kRms;
   Rope rope = Rope::kNone;

@@ -5,6 +5,7 @@
 // done by the first worker without one. A run is then a list of segments with a barrier between
 // them.
 #include <algorithm>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -26,6 +27,7 @@ constexpr int64_t kWorthQuantizingTogether = 16384;
 struct Segment {
   size_t begin = 0, end = 0;  // ops
   bool shared = false;
+  Part part{};
 };
 
 struct CompiledPlan {
@@ -38,14 +40,42 @@ CompiledPlan Compile(const Plan& plan, int workers) {
   compiled.plan = &plan;
   for (size_t i = 0; i < plan.ops.size(); ++i) {
     const bool shared = workers > 1 && cpu::OpCost(plan.ops[i]) * plan.max_rows >= kWorthSharing;
-    if (!shared && !compiled.segments.empty() && !compiled.segments.back().shared) {
+    if (!shared && !compiled.segments.empty() && !compiled.segments.back().shared &&
+        compiled.segments.back().part == plan.ops[i].part) {
       compiled.segments.back().end = i + 1;
     } else {
-      compiled.segments.push_back({i, i + 1, shared});
+      compiled.segments.push_back({i, i + 1, shared, plan.ops[i].part});
     }
   }
   return compiled;
 }
+
+// Adds the time between changes of part to their sums; reading the clock is no system call.
+class PartClock {
+ public:
+  explicit PartClock(std::array<int64_t, kParts>* sums) : sums_(sums) {}
+  ~PartClock() { Charge(); }
+  PartClock(const PartClock&) = delete;
+  PartClock& operator=(const PartClock&) = delete;
+  void Enter(Part part) {
+    if (sums_ == nullptr || (running_ && part == part_)) return;
+    Charge();
+    running_ = true;
+    part_ = part;
+  }
+
+ private:
+  void Charge() {
+    if (sums_ == nullptr) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (running_) (*sums_)[static_cast<size_t>(part_)] += (now - since_).count();
+    since_ = now;
+  }
+  std::array<int64_t, kParts>* sums_;
+  std::chrono::steady_clock::time_point since_;
+  Part part_{};
+  bool running_ = false;
+};
 
 int WorkersFor(int requested) {
   if (requested > 0) return requested;
@@ -105,10 +135,13 @@ class CpuExecutor final : public Executor {
                                     [&](const CompiledPlan& p) { return p.plan == &plan; });
     running_ = &*found;
     control_ = &control;
+    part_ns_.fill(0);
     pool_.Run();
   }
 
   int64_t weight_bytes() const override { return weights_.bytes(); }
+
+  std::array<int64_t, kParts> part_ns() const override { return part_ns_; }
 
   int64_t kv_page_bytes() const override { return kv_.page_bytes(); }
   void ReadKvPage(int32_t page, std::byte* out) const noexcept override { kv_.ReadPage(page, out); }
@@ -126,6 +159,7 @@ class CpuExecutor final : public Executor {
     memory.chunks = reinterpret_cast<cpu::KvChunk*>(chunks_[own].data());
     memory.candidates = reinterpret_cast<Candidate*>(candidates_[own].data());
     const int workers = pool_.workers();
+    PartClock clock(worker == 0 ? &part_ns_ : nullptr);
     for (size_t s = 0; s < compiled.segments.size(); ++s) {
       const Segment& segment = compiled.segments[s];
       // Stages without rows this tick are skipped by all alike.
@@ -133,6 +167,7 @@ class CpuExecutor final : public Executor {
           control_->stages[static_cast<int>(compiled.plan->ops[segment.begin].stage)].count == 0;
       if (idle && segment.shared) continue;
       if (s > 0) pool_.Meet();
+      clock.Enter(segment.part);
       for (size_t i = segment.begin; i < segment.end; ++i) {
         const Op& op = compiled.plan->ops[i];
         if (!segment.shared && worker != 0) continue;
@@ -170,6 +205,7 @@ class CpuExecutor final : public Executor {
   // State of the run in progress.
   const CompiledPlan* running_ = nullptr;
   const Control* control_ = nullptr;
+  std::array<int64_t, kParts> part_ns_{};
   // Last, so that its threads end first.
   cpu::WorkerPool pool_;
 };

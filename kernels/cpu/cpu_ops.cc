@@ -93,7 +93,11 @@ void EmbedOp(const Run& run, const Op& op, int part, int parts) {
       const PackedWeight& weight = run.weights.At(op.weight + table);
       const int64_t row = TableRow(op.token_part, tokens[table], weight.rows);
       if (row < 0) continue;
-      AddTo(reinterpret_cast<const float*>(weight.data) + row * weight.cols, out, op.n);
+      if (weight.format == WeightFormat::kBf16) {
+        AddBf16To(reinterpret_cast<const uint16_t*>(weight.data) + row * weight.cols, out, op.n);
+      } else {
+        AddTo(reinterpret_cast<const float*>(weight.data) + row * weight.cols, out, op.n);
+      }
     }
   });
 }

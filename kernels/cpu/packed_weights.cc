@@ -21,9 +21,12 @@ constexpr size_t kHugePage = size_t{2} << 20;
 size_t RoundUp(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
 // Tables stay in the checkpoint's own precision: they are read a row at a time, so that size does
-// not cost time, and their rows enter every later result.
+// not cost time, and their rows enter every later result. Vectors are small.
 WeightFormat StoredFormat(const WeightSpec& spec, WeightFormat wanted) {
-  if (spec.kind != WeightKind::kMatrix || wanted == WeightFormat::kF32) return WeightFormat::kF32;
+  if (wanted == WeightFormat::kF32 || spec.kind == WeightKind::kVector) return WeightFormat::kF32;
+  if (spec.kind == WeightKind::kTable) {
+    return spec.bf16 && !spec.keep ? WeightFormat::kBf16 : WeightFormat::kF32;
+  }
   if (wanted == WeightFormat::kBf16) return wanted;
   if (wanted == WeightFormat::kAuto || spec.keep) {
     return spec.bf16 ? WeightFormat::kBf16 : WeightFormat::kF32;
@@ -41,7 +44,8 @@ size_t PanelBytes(const PackedWeight& weight) {
 
 size_t BytesOf(const WeightSpec& spec, const PackedWeight& weight) {
   if (spec.kind != WeightKind::kMatrix) {
-    return static_cast<size_t>(spec.rows * spec.cols) * sizeof(float);
+    const size_t element = weight.format == WeightFormat::kBf16 ? 2 : 4;
+    return static_cast<size_t>(spec.rows * spec.cols) * element;
   }
   return (static_cast<size_t>(spec.rows) + kPanel - 1) / kPanel * PanelBytes(weight);
 }
@@ -74,11 +78,22 @@ void PackPanels(const WeightSpec& spec, const PackedWeight& weight, int part, in
   }
 }
 
-void PackRows(const WeightSpec& spec, float* out) {
+// Tables and vectors, row by row.
+void PackRows(const WeightSpec& spec, const PackedWeight& weight, std::byte* out) {
   constexpr int64_t kRowsAtOnce = 256;
+  std::vector<float> rows;
+  if (weight.format == WeightFormat::kBf16) {
+    rows.resize(static_cast<size_t>(std::min(kRowsAtOnce, spec.rows) * spec.cols));
+  }
   for (int64_t begin = 0; begin < spec.rows; begin += kRowsAtOnce) {
     const int64_t count = std::min(kRowsAtOnce, spec.rows - begin);
-    spec.read(begin, count, out + begin * spec.cols);
+    if (rows.empty()) {
+      spec.read(begin, count, reinterpret_cast<float*>(out) + begin * spec.cols);
+    } else {
+      spec.read(begin, count, rows.data());
+      std::transform(rows.data(), rows.data() + count * spec.cols,
+                     reinterpret_cast<uint16_t*>(out) + begin * spec.cols, ToBf16);
+    }
   }
 }
 
@@ -116,7 +131,7 @@ void PackedWeights::Pack(const WeightTable& table, WeightFormat format) {
       if (spec.kind == WeightKind::kMatrix) {
         PackPanels(spec, weights_[i], part, parts, out);
       } else if (i % static_cast<size_t>(parts) == static_cast<size_t>(part)) {
-        PackRows(spec, reinterpret_cast<float*>(out));
+        PackRows(spec, weights_[i], out);
       }
     }
   };
@@ -129,3 +144,12 @@ void PackedWeights::Pack(const WeightTable& table, WeightFormat format) {
 }
 
 }  // namespace antiphon::kernels::cpu
+
+namespace antiphon::kernels {
+
+int64_t CpuPackedBytes(const WeightSpec& spec, WeightFormat format) {
+  const cpu::PackedWeight weight{nullptr, cpu::StoredFormat(spec, format), spec.rows, spec.cols};
+  return static_cast<int64_t>(cpu::BytesOf(spec, weight));
+}
+
+}  // namespace antiphon::kernels

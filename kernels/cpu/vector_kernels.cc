@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "kernels/bf16.h"
 #include "kernels/cpu/highway_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -95,6 +96,18 @@ void AddToTarget(const float* x, float* y, int32_t n) {
     const V sum = load(x);
     store(hn::Add(load(y), sum), y);
   });
+}
+
+void AddBf16ToTarget(const uint16_t* x, float* y, int32_t n) {
+  const D d;
+  const hn::Rebind<hwy::bfloat16_t, D> d16;
+  const auto* from = reinterpret_cast<const hwy::bfloat16_t*>(x);
+  const auto lanes = static_cast<int32_t>(hn::Lanes(d));
+  int32_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    hn::StoreU(hn::Add(hn::LoadU(d, y + i), hn::PromoteTo(d, hn::LoadU(d16, from + i))), d, y + i);
+  }
+  for (; i < n; ++i) y[i] += FromBf16(x[i]);
 }
 
 void SubtractFromTarget(const float* x, float* y, int32_t n) {
@@ -198,6 +211,7 @@ HWY_EXPORT(NormalizeTarget);
 HWY_EXPORT(ActivateTarget);
 HWY_EXPORT(GateTarget);
 HWY_EXPORT(AddToTarget);
+HWY_EXPORT(AddBf16ToTarget);
 HWY_EXPORT(SubtractFromTarget);
 HWY_EXPORT(AttendHeadTarget);
 HWY_EXPORT(QuantizeGroupTarget);
@@ -215,6 +229,9 @@ void GateVector(Activation activation, const float* x, float* y, int32_t n) noex
 }
 void AddTo(const float* x, float* y, int32_t n) noexcept {
   HWY_DYNAMIC_DISPATCH(AddToTarget)(x, y, n);
+}
+void AddBf16To(const uint16_t* x, float* y, int32_t n) noexcept {
+  HWY_DYNAMIC_DISPATCH(AddBf16ToTarget)(x, y, n);
 }
 void SubtractFrom(const float* x, float* y, int32_t n) noexcept {
   HWY_DYNAMIC_DISPATCH(SubtractFromTarget)(x, y, n);

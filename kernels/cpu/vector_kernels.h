@@ -20,6 +20,7 @@ void GateVector(Activation activation, const float* x, float* y, int32_t n) noex
 
 // y[n] += x[n], and y[n] -= x[n].
 void AddTo(const float* x, float* y, int32_t n) noexcept;
+void AddBf16To(const uint16_t* x, float* y, int32_t n) noexcept;
 void SubtractFrom(const float* x, float* y, int32_t n) noexcept;
 
 // One query of one head over positions [begin, end) of a ring: keys and values [capacity,
