@@ -1,5 +1,8 @@
 #include "kernels/cpu/linear_kernel.h"
 
+#include <type_traits>
+#include <utility>
+
 #include "kernels/cpu/highway_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -27,9 +30,8 @@ HWY_INLINE V LoadWeights(D d, const hwy::bfloat16_t* p) {
   return hn::PromoteTo(d, hn::Load(d16, p));
 }
 
-// Writes one row of one panel.
-HWY_INLINE void Finish(const LinearBlock& block, int32_t panel, const V (&sums)[kVectors],
-                       float* row) {
+// Writes one row of one panel from its sums [kPanel].
+HWY_INLINE void Finish(const LinearBlock& block, int32_t panel, const float* sums, float* row) {
   const D d;
   const int32_t begin = panel * kPanel;
   const int32_t valid = block.n - begin < kPanel ? block.n - begin : kPanel;
@@ -47,7 +49,7 @@ HWY_INLINE void Finish(const LinearBlock& block, int32_t panel, const V (&sums)[
       for (size_t i = 0; i < kLanes; ++i) edge[i] = i < lanes ? p[at + static_cast<int32_t>(i)] : 0;
       return hn::Load(d, edge);
     };
-    V y = sums[v];
+    V y = hn::Load(d, sums + offset);
     if (block.bias != nullptr) y = hn::Add(y, load(block.bias));
     y = Activate(d, block.activation, y);
     if (block.scale != nullptr) y = hn::Mul(y, load(block.scale));
@@ -61,68 +63,91 @@ HWY_INLINE void Finish(const LinearBlock& block, int32_t panel, const V (&sums)[
   }
 }
 
-// kPanels neighbouring panels for kRows rows: kPanels * kRows independent sums hide the FMA
-// latency.
+// Calls body(0), ..., body(kCount - 1) with compile-time indices: sums indexed so stay in
+// registers, where a loop that is unrolled late would keep them in memory.
+template <typename Body, int... kIndex>
+HWY_INLINE void Unroll(Body body, std::integer_sequence<int, kIndex...> /*indices*/) {
+  (body(std::integral_constant<int, kIndex>()), ...);
+}
+template <int kCount, typename Body>
+HWY_INLINE void Unroll(Body body) {
+  Unroll(body, std::make_integer_sequence<int, kCount>());
+}
+
+// kPanels neighbouring panels for kRows rows from row `first` on: kPanels * kRows independent sums
+// hide the FMA latency.
 template <typename Weight, int kRows, int kPanels>
-HWY_INLINE void Tile(const LinearBlock& block, int32_t panel) {
+HWY_INLINE void Tile(const LinearBlock& block, int32_t first, int32_t panel) {
+  constexpr int kSums = static_cast<int>(kVectors) * kPanels;  // of a row
   const D d;
   const int64_t panel_size = int64_t{block.k} * kPanel;
   const Weight* w = static_cast<const Weight*>(block.panels) + panel * panel_size;
-  V sums[kPanels][kRows][kVectors];
-  for (auto& by_row : sums) {
-    for (auto& row : by_row) {
-      for (V& sum : row) sum = hn::Zero(d);
-    }
-  }
+  V sums[kRows * kSums];
+  Unroll<kRows * kSums>([&](auto i) { sums[i] = hn::Zero(d); });
   const int32_t piece = block.k / block.taps;
   for (int32_t tap = 0; tap < block.taps; ++tap) {
     const float* x[kRows];
-    for (int r = 0; r < kRows; ++r) x[r] = block.x[r] + tap * block.tap_step;
+    Unroll<kRows>([&](auto r) { x[r] = block.x[first + r] + tap * block.tap_step; });
     for (int32_t i = 0; i < piece; ++i) {
-      for (int p = 0; p < kPanels; ++p) {
-        for (size_t v = 0; v < kVectors; ++v) {
-          const V weight = LoadWeights(d, w + p * panel_size + static_cast<int64_t>(v * kLanes));
-          for (int r = 0; r < kRows; ++r) {
-            sums[p][r][v] = hn::MulAdd(weight, hn::Set(d, x[r][i]), sums[p][r][v]);
-          }
-        }
-      }
+      V weights[kSums];
+      Unroll<kSums>([&](auto s) {
+        constexpr int kOf = static_cast<int>(kVectors);
+        weights[s] = LoadWeights(d, w + s / kOf * panel_size + s % kOf * static_cast<int>(kLanes));
+      });
+      Unroll<kRows>([&](auto r) {
+        const V value = hn::Set(d, x[r][i]);
+        Unroll<kSums>([&](auto s) {
+          V& sum = sums[r * kSums + s];
+          sum = hn::MulAdd(weights[s], value, sum);
+        });
+      });
       w += kPanel;
     }
   }
-  for (int p = 0; p < kPanels; ++p) {
-    for (int r = 0; r < kRows; ++r) Finish(block, panel + p, sums[p][r], block.y[r]);
+  // Through memory, so that the sums themselves have no address.
+  HWY_ALIGN float done[kRows * kPanels * kPanel];
+  Unroll<kRows * kSums>(
+      [&](auto i) { hn::Store(sums[i], d, done + i * static_cast<int>(kLanes)); });
+  for (int r = 0; r < kRows; ++r) {
+    for (int p = 0; p < kPanels; ++p) {
+      Finish(block, panel + p, done + (r * kPanels + p) * kPanel, block.y[first + r]);
+    }
   }
 }
 
 template <typename Weight, int kRows, int kPanels>
-void Panels(const LinearBlock& block) {
+void Panels(const LinearBlock& block, int32_t first) {
   int32_t panel = block.panel_begin;
   for (; panel + kPanels <= block.panel_end; panel += kPanels) {
-    Tile<Weight, kRows, kPanels>(block, panel);
+    Tile<Weight, kRows, kPanels>(block, first, panel);
   }
-  for (; panel < block.panel_end; ++panel) Tile<Weight, kRows, 1>(block, panel);
+  for (; panel < block.panel_end; ++panel) Tile<Weight, kRows, 1>(block, first, panel);
+}
+
+// Sums of a tile: what fits the registers beside the weights of a step and one x (32 of them with
+// 16 lanes, 16 or 32 with fewer).
+constexpr int kWidest = kVectors == 1 ? 24 : 12;
+// Panels beside each other: four while reading weights is what takes the time.
+constexpr int PanelsFor(int rows) {
+  const int panels = kWidest / (rows * static_cast<int>(kVectors));
+  return panels >= 4 ? 4 : panels >= 2 ? 2 : 1;
+}
+// Rows of the tallest tile.
+constexpr int kTallest = kVectors == 1 ? 12 : kVectors <= 4 ? 12 / static_cast<int>(kVectors) : 1;
+
+template <typename Weight, int kRows>
+HWY_INLINE void RowsOf(const LinearBlock& block, int32_t first, int32_t rows) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return RowsOf<Weight, kRows - 1>(block, first, rows);
+  }
+  Panels<Weight, kRows, PanelsFor(kRows)>(block, first);
 }
 
 template <typename Weight>
 void Rows(const LinearBlock& block) {
-  switch (block.rows) {
-    case 1:
-      return Panels<Weight, 1, 4>(block);
-    case 2:
-      return Panels<Weight, 2, 4>(block);
-    case 3:
-      return Panels<Weight, 3, 2>(block);
-    case 4:
-      return Panels<Weight, 4, 2>(block);
-    case 5:
-      return Panels<Weight, 5, 2>(block);
-    case 6:
-      return Panels<Weight, 6, 2>(block);
-    case 7:
-      return Panels<Weight, 7, 2>(block);
-    default:
-      return Panels<Weight, 8, 2>(block);
+  for (int32_t first = 0; first < block.rows; first += kTallest) {
+    const int32_t left = block.rows - first;
+    RowsOf<Weight, kTallest>(block, first, left < kTallest ? left : kTallest);
   }
 }
 

@@ -14,7 +14,7 @@ namespace antiphon::kernels::cpu {
 
 inline constexpr int32_t kPanel = 16;  // output channels of a panel
 // x vectors of one call; more gain nothing, since the accumulators fill the registers.
-inline constexpr int32_t kMaxBlock = 8;
+inline constexpr int32_t kMaxBlock = 12;
 
 struct LinearBlock {
   const void* panels = nullptr;  // [panels, k, kPanel], float or bf16, 64-byte aligned

@@ -92,7 +92,9 @@ void LinearOp(const Run& run, const Op& op, int part, int parts, const WorkerScr
     block.panel_begin = static_cast<int32_t>(first);
     block.panel_end = static_cast<int32_t>(std::min(first + group, mine.end));
     for (int64_t v = steps.begin; v < steps.end; v += block.rows) {
-      block.rows = static_cast<int32_t>(std::min<int64_t>(kMaxBlock, steps.end - v));
+      // Blocks of equal height, 8 + 8 rather than 12 + 4.
+      const int64_t left = steps.end - v, blocks = (left + kMaxBlock - 1) / kMaxBlock;
+      block.rows = static_cast<int32_t>((left + blocks - 1) / blocks);
       for (int32_t i = 0; i < block.rows; ++i) {
         const auto r = static_cast<int32_t>((v + i) / op.steps);
         const int64_t t = (v + i) % op.steps;

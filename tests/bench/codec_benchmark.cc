@@ -150,7 +150,7 @@ const char* NameOf(OpKind kind) {
 // Ops of the same stage, kind and shape, added up.
 void PrintOpTimes(int batch) {
   using Clock = std::chrono::steady_clock;
-  constexpr int kFrames = 30;
+  constexpr int kFrames = 60;
   CodecRig rig(32, batch, 1, true);
   const Control control = rig.Rows(true, true);
   struct Line {
