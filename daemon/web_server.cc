@@ -12,6 +12,7 @@
 #include <set>
 
 #include "daemon/http_exchange.h"
+#include "daemon/refused_connection.h"
 #include "daemon/uv_on_asio.h"
 #include "daemon/websocket_peer.h"
 #include "engine/error.h"
@@ -25,7 +26,6 @@ using asio::ip::tcp;
 constexpr int kUnsentBytes =
     16384;  // that the kernel may hold of a connection, beyond those in flight
 constexpr std::chrono::milliseconds kSweepEvery{100};
-constexpr unsigned kNetworkTimeout_s = 10;  // for headers, handshakes and a silent exchange
 constexpr int kKeepAliveTimeout_s = 30;
 constexpr unsigned short kMaxHeaderBytes = 8192;
 
@@ -97,6 +97,7 @@ class WebServer::State {
     bool secure = false;
     std::unique_ptr<HttpExchange> exchange;
     std::unique_ptr<WebSocketPeer> peer;
+    std::chrono::steady_clock::time_point since;  // it was accepted
   };
 
   std::chrono::seconds KeepAliveEvery() const {
@@ -159,8 +160,8 @@ class WebServer::State {
     info.max_http_header_data = kMaxHeaderBytes;
     info.max_http_header_pool =
         static_cast<unsigned short>(std::clamp<size_t>(options_.max_connections, 16, 1024));
-    info.timeout_secs = kNetworkTimeout_s;
-    info.timeout_secs_ah_idle = kNetworkTimeout_s;
+    info.timeout_secs = static_cast<unsigned>(options_.idle_timeout_s);
+    info.timeout_secs_ah_idle = static_cast<unsigned>(options_.idle_timeout_s);
     context_ = lws_create_context(&info);
     if (context_ == nullptr) {
       throw InputError("web server: libwebsockets did not start; is libwebsockets-evlib-uv there?");
@@ -185,7 +186,7 @@ class WebServer::State {
     info.protocols = protocols_.data();
     info.vhost_name = listener.name.c_str();
     info.keepalive_timeout = kKeepAliveTimeout_s;
-    info.timeout_secs = kNetworkTimeout_s;
+    info.timeout_secs = static_cast<unsigned>(options_.idle_timeout_s);
     info.options = LWS_SERVER_OPTION_VALIDATE_UTF8;
     info.alpn = "http/1.1";
     info.user = this;
@@ -235,8 +236,14 @@ class WebServer::State {
   void Adopt(Listener& listener) {
     boost::system::error_code error;
     const auto remote = listener.socket.remote_endpoint(error);
-    if (error || connections_.size() >= options_.max_connections) {
+    if (error) {
       listener.socket.close(error);
+      return;
+    }
+    if (connections_.size() >= options_.max_connections) {
+      tcp::socket refused = std::move(listener.socket);
+      // Words before a TLS handshake would not be understood.
+      if (!listener.tls) RefuseConnection(std::move(refused), refused_);
       return;
     }
     listener.socket.non_blocking(true, error);
@@ -251,7 +258,8 @@ class WebServer::State {
         listener.vhost, static_cast<lws_adoption_type>(type), fd, nullptr, nullptr);
     // On failure libwebsockets has closed the socket.
     if (wsi != nullptr) {
-      connections_[wsi] = {remote.address().to_string(), listener.tls, nullptr, nullptr};
+      connections_[wsi] = {remote.address().to_string(), listener.tls, nullptr, nullptr,
+                           std::chrono::steady_clock::now()};
     }
     uv_.Kick();
   }
@@ -260,16 +268,29 @@ class WebServer::State {
     const auto now = std::chrono::steady_clock::now();
     const bool keep_alive = now >= next_keep_alive_;
     if (keep_alive) next_keep_alive_ = now + KeepAliveEvery();
+    std::vector<lws*> idle;
     for (auto& [wsi, connection] : connections_) {
-      if (connection.peer == nullptr) continue;
+      if (connection.peer == nullptr) {
+        if (Idle(connection, now)) idle.push_back(wsi);
+        continue;
+      }
       if (keep_alive) connection.peer->KeepAlive();
       connection.peer->CheckDeadline(now);
     }
+    // Each takes itself out of connections_.
+    for (lws* const wsi : idle) lws_set_timeout(wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_SYNC);
+    if (!idle.empty()) uv_.Kick();
     sweep_.expires_after(kSweepEvery);
     sweep_.async_wait(
         [this, alive = std::weak_ptr<bool>(alive_)](const boost::system::error_code& error) {
           if (!error && !alive.expired()) Sweep();
         });
+  }
+
+  // libwebsockets' own limits are coarse and begin anew with what trickles in.
+  bool Idle(const Connection& connection, std::chrono::steady_clock::time_point now) const {
+    return connection.exchange == nullptr &&
+           now - connection.since >= std::chrono::seconds(options_.idle_timeout_s);
   }
 
   // The C boundary: nothing may be thrown through libwebsockets.
@@ -351,6 +372,11 @@ class WebServer::State {
     } else if (!route->sub_protocol.empty() && !Offers(request, route->sub_protocol)) {
       refusal.status = 400;
       refusal.body = "expected Sec-WebSocket-Protocol: " + route->sub_protocol + "\n";
+    } else if (!request.sub_protocols.empty() && !OffersKnown(request)) {
+      // libwebsockets would hang up without a word, and a browser whose offers all go unanswered
+      // would give up the connection anyway.
+      refusal.status = 400;
+      refusal.body = "expected no Sec-WebSocket-Protocol, found unknown ones only\n";
     } else {
       connection.peer = std::make_unique<WebSocketPeer>(
           wsi, std::move(request.info), *route, [this] { uv_.Kick(); },
@@ -358,6 +384,11 @@ class WebServer::State {
       return 0;
     }
     return RefuseUpgrade(wsi, refusal);
+  }
+
+  bool OffersKnown(const HttpRequest& request) const {
+    return std::any_of(names_.begin(), names_.end(),
+                       [&](const std::string& name) { return Offers(request, name); });
   }
 
   void FinishCloseLater(lws* wsi) {
@@ -391,6 +422,7 @@ class WebServer::State {
   lws_context* context_ = nullptr;
   // State.
   std::map<lws*, Connection> connections_;
+  std::shared_ptr<int> refused_ = std::make_shared<int>(0);
   std::chrono::steady_clock::time_point next_keep_alive_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

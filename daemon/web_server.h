@@ -55,8 +55,10 @@ class WebSocketHandler {
 };
 
 struct WebSocketRoute {
-  std::string path;          // exact match
-  std::string sub_protocol;  // "" accepts any request, with or without sub-protocol
+  std::string path;  // exact match
+  // "" accepts requests without one, or with one that any route has; whoever offers only unknown
+  // ones gets 400.
+  std::string sub_protocol;
   size_t max_message_bytes = 1 << 16;
   std::function<std::unique_ptr<WebSocketHandler>(const ConnectionInfo&)> make_handler;
 };
@@ -83,8 +85,9 @@ struct WebServerOptions {
   std::vector<ListenAddress> listen;
   std::string certificate_file;  // PEM; needed where an address has tls
   std::string private_key_file;
-  int ping_interval_s = 5;  // silent peers are pinged, and cut after 2 unanswered
-  size_t max_connections = 1024;
+  int ping_interval_s = 5;        // silent peers are pinged, and cut after 2 unanswered
+  size_t max_connections = 1024;  // more get 503; where TLS is expected, they are closed
+  int idle_timeout_s = 10;        // from accepting a connection to its first whole request
 };
 
 // A listen address that someone else has.
