@@ -13,31 +13,62 @@ namespace antiphon::daemon {
 namespace {
 
 using O = DaemonOptions;
+using List = std::vector<std::string>;
 
-[[noreturn]] void Refuse(const std::string& where, const OptionKey& key, const std::string& found) {
-  throw InputError(where + key.name() + ": expected " + key.expected() + ", found " + found);
-}
+// Sets keys of one place in a file or on the command line.
+class Setter {
+ public:
+  Setter(std::string where, Configuration* configuration)
+      : where_(std::move(where)), to_(*configuration) {}
 
-[[noreturn]] void RefuseUnknown(const std::string& where, const std::string& name) {
-  const std::string nearest = NearestOption(name);
-  throw InputError(where + name + ": unknown key" +
-                   (nearest.empty() ? "" : "; did you mean " + nearest + "?"));
-}
-
-void SetNumber(const std::string& where, const OptionKey& key, int O::*member, int64_t value,
-               DaemonOptions* options) {
-  if (value < key.minimum || value > key.maximum) Refuse(where, key, std::to_string(value));
-  options->*member = static_cast<int>(value);
-}
-
-void SetText(const std::string& where, const OptionKey& key, std::string O::*member,
-             const std::string& value, DaemonOptions* options) {
-  if (!key.choices.empty() &&
-      std::find(key.choices.begin(), key.choices.end(), value) == key.choices.end()) {
-    Refuse(where, key, "\"" + value + "\"");
+  // The key of this name; null and a fault where there is none.
+  const OptionKey* Find(const std::string& name) {
+    const OptionKey* const key = FindOptionKey(name);
+    if (key != nullptr) return key;
+    const std::string nearest = NearestOption(name);
+    Fault(name + ": unknown key" + (nearest.empty() ? "" : "; did you mean " + nearest + "?"));
+    return nullptr;
   }
-  options->*member = value;
-}
+
+  void Number(const OptionKey& key, int64_t value) {
+    if (value < key.minimum || value > key.maximum) return Refuse(key, std::to_string(value));
+    Set(key, static_cast<int>(value));
+  }
+
+  void Text(const OptionKey& key, const std::string& value) {
+    if (!key.choices.empty() &&
+        std::find(key.choices.begin(), key.choices.end(), value) == key.choices.end()) {
+      return Refuse(key, "\"" + value + "\"");
+    }
+    Set(key, value);
+  }
+
+  void Texts(const OptionKey& key, const List& list) {
+    try {
+      for (const std::string& item : list) {
+        if (key.addresses) ParseHostPort(where_ + key.name(), item);
+      }
+      Set(key, list);
+    } catch (const InputError& error) {
+      to_.faults.emplace_back(error.what());
+    }
+  }
+
+  void Refuse(const OptionKey& key, const std::string& found) {
+    Fault(key.name() + ": expected " + key.expected() + ", found " + found);
+  }
+  void Fault(const std::string& what) { to_.faults.push_back(where_ + what); }
+
+ private:
+  template <class T>
+  void Set(const OptionKey& key, const T& value) {
+    to_.options.*std::get<T O::*>(key.member) = value;
+    to_.origins[key.name()] = where_;
+  }
+
+  const std::string where_;
+  Configuration& to_;
+};
 
 std::string Shown(const toml::node& node) {
   std::ostringstream text;
@@ -45,108 +76,135 @@ std::string Shown(const toml::node& node) {
   return text.str();
 }
 
-void SetNode(const std::string& where, const OptionKey& key, const toml::node& node,
-             DaemonOptions* options) {
-  if (const auto* number = std::get_if<int O::*>(&key.member)) {
-    if (!node.is_integer()) Refuse(where, key, Shown(node));
-    SetNumber(where, key, *number, **node.as_integer(), options);
-  } else if (const auto* text = std::get_if<std::string O::*>(&key.member)) {
-    if (!node.is_string()) Refuse(where, key, Shown(node));
-    SetText(where, key, *text, **node.as_string(), options);
+void SetNode(Setter setter, const OptionKey& key, const toml::node& node) {
+  if (std::holds_alternative<int O::*>(key.member)) {
+    if (!node.is_integer()) return setter.Refuse(key, Shown(node));
+    setter.Number(key, **node.as_integer());
+  } else if (std::holds_alternative<std::string O::*>(key.member)) {
+    if (!node.is_string()) return setter.Refuse(key, Shown(node));
+    setter.Text(key, **node.as_string());
   } else {
-    std::vector<std::string> list;
-    if (!node.is_array()) Refuse(where, key, Shown(node));
+    List list;
+    if (!node.is_array()) return setter.Refuse(key, Shown(node));
     for (const toml::node& item : *node.as_array()) {
-      if (!item.is_string()) Refuse(where, key, Shown(node));
+      if (!item.is_string()) return setter.Refuse(key, Shown(node));
       list.push_back(**item.as_string());
     }
-    options->*std::get<std::vector<std::string> O::*>(key.member) = std::move(list);
+    setter.Texts(key, list);
   }
+}
+
+// a,b, or as the file has it: ["a", "b"].
+List SplitList(const std::string& value) {
+  const bool bracketed = value.starts_with("[\"") && value.ends_with("\"]");
+  std::istringstream items(bracketed ? value.substr(1, value.size() - 2) : value);
+  List list;
+  for (std::string item; std::getline(items, item, ',');) {
+    const size_t begin = item.find_first_not_of(" \"");
+    if (begin == std::string::npos) continue;
+    list.push_back(item.substr(begin, item.find_last_not_of(" \"") - begin + 1));
+  }
+  return list;
 }
 
 std::string Where(const std::string& file, const toml::source_region& source) {
   return file + ":" + std::to_string(source.begin.line) + ": ";
 }
 
+// Tables come sorted by name; a reader wants faults in the order of his lines.
+std::vector<std::pair<std::string, const toml::node*>> InFileOrder(const toml::table& table) {
+  std::vector<std::pair<std::string, const toml::node*>> nodes;
+  for (const auto& [name, node] : table) nodes.emplace_back(name.str(), &node);
+  std::stable_sort(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) {
+    return a.second->source().begin.line < b.second->source().begin.line;
+  });
+  return nodes;
+}
+
+void ReadSection(const std::string& name, const toml::table& table, const std::string& file,
+                 Configuration* configuration) {
+  for (const auto& [key, value] : InFileOrder(table)) {
+    Setter setter(Where(file, value->source()), configuration);
+    const OptionKey* const option = setter.Find(name + "." + key);
+    if (option != nullptr) SetNode(setter, *option, *value);
+  }
+}
+
 }  // namespace
 
-void ReadConfigText(std::string_view text, const std::string& file, DaemonOptions* options) {
+void ReadConfigText(std::string_view text, const std::string& file, Configuration* configuration) {
   toml::table root;
   try {
     root = toml::parse(text, file);
   } catch (const toml::parse_error& error) {
-    throw InputError(Where(file, error.source()) +
-                     "expected TOML: " + std::string(error.description()));
+    Setter(Where(file, error.source()), configuration)
+        .Fault("expected TOML: " + std::string(error.description()));
+    return;
   }
-  for (const auto& [section, node] : root) {
-    const std::string name(section.str());
-    const toml::table* const table = node.as_table();
-    if (table == nullptr) {
-      throw InputError(Where(file, node.source()) + name +
-                       ": expected a [section] before the first key");
-    }
+  for (const auto& [name, node] : InFileOrder(root)) {
+    Setter setter(Where(file, node->source()), configuration);
+    const toml::table* const table = node->as_table();
     const auto keys = OptionKeys();
-    if (std::none_of(keys.begin(), keys.end(), [&](const auto& k) { return k.section == name; })) {
-      throw InputError(Where(file, node.source()) + "[" + name + "]: unknown section");
-    }
-    for (const auto& [key, value] : *table) {
-      const std::string where = Where(file, value.source());
-      const std::string full = name + "." + std::string(key.str());
-      const OptionKey* const option = FindOptionKey(full);
-      if (option == nullptr) RefuseUnknown(where, full);
-      SetNode(where, *option, value, options);
+    if (table == nullptr) {
+      setter.Fault(name + ": expected a [section] before the first key");
+    } else if (std::none_of(keys.begin(), keys.end(),
+                            [&](const auto& k) { return k.section == name; })) {
+      setter.Fault("[" + name + "]: unknown section");
+    } else {
+      ReadSection(name, *table, file, configuration);
     }
   }
 }
 
-void ReadConfigFile(const std::string& file, DaemonOptions* options) {
+void ReadConfigFile(const std::string& file, Configuration* configuration) {
   std::ifstream stream(file);
   std::ostringstream text;
   text << stream.rdbuf();
-  if (!stream) throw InputError(file + ": expected a readable configuration file, found none");
-  ReadConfigText(text.str(), file, options);
+  if (!stream) {
+    configuration->faults.push_back(file + ": expected a readable configuration file, found none");
+    return;
+  }
+  ReadConfigText(text.str(), file, configuration);
 }
 
-void SetOption(std::string_view assignment, DaemonOptions* options) {
+void SetOption(std::string_view assignment, Configuration* configuration) {
   const size_t equals = assignment.find('=');
-  const std::string name(assignment.substr(0, equals));
-  const OptionKey* const key = FindOptionKey(name);
-  const std::string where = "--";
-  if (key == nullptr) RefuseUnknown(where, name);
-  if (equals == std::string_view::npos) Refuse(where, *key, "no value (--section.key=value)");
+  Setter setter("--", configuration);
+  const OptionKey* const key = setter.Find(std::string(assignment.substr(0, equals)));
+  if (key == nullptr) return;
+  if (equals == std::string_view::npos) {
+    return setter.Refuse(*key, "no value (--section.key=value)");
+  }
   const std::string value(assignment.substr(equals + 1));
-  if (const auto* number = std::get_if<int O::*>(&key->member)) {
+  if (std::holds_alternative<int O::*>(key->member)) {
     int64_t parsed = 0;
     const char* const end = value.data() + value.size();
     const auto result = std::from_chars(value.data(), end, parsed);
-    if (result.ec != std::errc() || result.ptr != end) Refuse(where, *key, "\"" + value + "\"");
-    SetNumber(where, *key, *number, parsed, options);
-  } else if (const auto* text = std::get_if<std::string O::*>(&key->member)) {
-    SetText(where, *key, *text, value, options);
-  } else {
-    // a,b, or as the file has it: ["a", "b"].
-    const bool bracketed = value.starts_with("[\"") && value.ends_with("\"]");
-    std::istringstream items(bracketed ? value.substr(1, value.size() - 2) : value);
-    std::vector<std::string> list;
-    for (std::string item; std::getline(items, item, ',');) {
-      const size_t begin = item.find_first_not_of(" \"");
-      if (begin == std::string::npos) continue;
-      list.push_back(item.substr(begin, item.find_last_not_of(" \"") - begin + 1));
+    if (result.ec != std::errc() || result.ptr != end) {
+      return setter.Refuse(*key, "\"" + value + "\"");
     }
-    options->*std::get<std::vector<std::string> O::*>(key->member) = std::move(list);
+    setter.Number(*key, parsed);
+  } else if (std::holds_alternative<std::string O::*>(key->member)) {
+    setter.Text(*key, value);
+  } else {
+    setter.Texts(*key, SplitList(value));
   }
 }
 
-void CheckOptions(const DaemonOptions& options) {
-  for (const std::string& address : options.server_listen) ParseHostPort("server.listen", address);
-  for (const std::string& address : options.server_tls_listen) {
-    ParseHostPort("server.tls_listen", address);
-  }
+void CheckConfiguration(Configuration* configuration) {
+  const DaemonOptions& options = configuration->options;
+  const auto fault = [&](const std::string& key, const std::string& what) {
+    configuration->faults.push_back(configuration->origins[key] + key + ": " + what);
+  };
   if (options.server_listen.empty() && options.server_tls_listen.empty()) {
-    throw InputError("server.listen: expected at least one address here or in server.tls_listen");
+    fault("server.listen",
+          "expected at least one address here or in server.tls_listen, found none");
   }
   if (options.server_certificate.empty() != options.server_private_key.empty()) {
-    throw InputError("server.certificate: expected together with server.private_key");
+    const bool certificate = !options.server_certificate.empty();
+    const std::string given = certificate ? "server.certificate" : "server.private_key";
+    const std::string other = certificate ? "server.private_key" : "server.certificate";
+    fault(given, "expected together with " + other + ", found alone");
   }
 }
 

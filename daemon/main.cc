@@ -1,6 +1,7 @@
 // antiphond: options, log, engine, sessions, web server, signals.
 //
-// Exit status: 0 stopped when asked to, 2 configuration, 3 model, 4 address in use, 5 failed.
+// Exit status: 0 stopped when asked to, 1 --check-config found faults, 2 configuration, 3 model,
+// 4 address in use, 5 failed.
 #include <spdlog/spdlog.h>
 #include <systemd/sd-daemon.h>
 
@@ -24,22 +25,23 @@
 namespace antiphon::daemon {
 namespace {
 
-constexpr int kConfigurationStatus = 2, kModelStatus = 3, kAddressStatus = 4, kFailedStatus = 5;
+constexpr int kFaultsStatus = 1, kConfigurationStatus = 2, kModelStatus = 3, kAddressStatus = 4,
+              kFailedStatus = 5;
 
 constexpr const char* kUsage =
     "antiphond [--config FILE] [--section.key=value ...]\n"
     "  --config FILE    read this configuration (default: built-in values)\n"
-    "  --check-config   say whether the configuration is good, and stop\n"
+    "  --check-config   name every fault of the configuration (status 1) or none (0), and stop\n"
     "  --print-config   print the configuration in force, and stop\n"
     "  --version, --help\n"
     "Keys, with their defaults:\n\n";
 
 struct CommandLine {
-  DaemonOptions options;
+  Configuration configuration;
   bool check = false, print = false;
 };
 
-// Nothing where the answer was printed already. Throws InputError.
+// Nothing where the answer was printed already. Throws InputError for arguments that are none.
 std::optional<CommandLine> ReadCommandLine(int argc, char** argv) {
   CommandLine line;
   std::vector<std::string_view> overrides;
@@ -55,9 +57,9 @@ std::optional<CommandLine> ReadCommandLine(int argc, char** argv) {
     }
     if (argument == "--config") {
       if (++n == argc) throw InputError("--config: expected a file, found nothing");
-      ReadConfigFile(argv[n], &line.options);
+      ReadConfigFile(argv[n], &line.configuration);
     } else if (argument.starts_with("--config=")) {
-      ReadConfigFile(std::string(argument.substr(9)), &line.options);
+      ReadConfigFile(std::string(argument.substr(9)), &line.configuration);
     } else if (argument == "--check-config") {
       line.check = true;
     } else if (argument == "--print-config") {
@@ -70,8 +72,8 @@ std::optional<CommandLine> ReadCommandLine(int argc, char** argv) {
     }
   }
   // After the file, wherever they stand.
-  for (const std::string_view assignment : overrides) SetOption(assignment, &line.options);
-  CheckOptions(line.options);
+  for (const std::string_view assignment : overrides) SetOption(assignment, &line.configuration);
+  CheckConfiguration(&line.configuration);
   return line;
 }
 
@@ -103,6 +105,7 @@ WebServerOptions MakeServerOptions(const DaemonOptions& options) {
   }
   server.max_connections = static_cast<size_t>(options.server_max_connections);
   server.ping_interval_s = options.server_ping_interval_s;
+  server.idle_timeout_s = options.server_idle_timeout_s;
   return server;
 }
 
@@ -112,6 +115,8 @@ VoiceServiceOptions MakeServiceOptions(const DaemonOptions& options) {
   service.codec_threads = options.audio_codec_threads;
   service.realtime_priority = options.sessions_realtime_priority;
   service.drain_grace = std::chrono::milliseconds(options.sessions_drain_grace_ms);
+  service.start_within = std::chrono::seconds(options.sessions_start_timeout_s);
+  service.playout.bound_ms = options.audio_buffer_max_ms;
   service.opus.bitrate_bps = options.audio_opus_bitrate_bps;
   service.opus.complexity = options.audio_opus_complexity;
   return service;
@@ -176,15 +181,18 @@ int Run(int argc, char** argv) {
   try {
     const std::optional<CommandLine> line = ReadCommandLine(argc, argv);
     if (!line) return 0;
-    if (line->print) std::printf("%s", FormatOptions(line->options, false).c_str());
+    const auto& [options, origins, faults] = line->configuration;
+    for (const std::string& fault : faults) std::fprintf(stderr, "antiphond: %s\n", fault.c_str());
+    if (!faults.empty()) return line->check ? kFaultsStatus : kConfigurationStatus;
+    if (line->print) std::printf("%s", FormatOptions(options, false).c_str());
     if (line->check) std::printf("the configuration is good\n");
     if (line->print || line->check) return 0;
-    StartLog(line->options.log_level);
+    StartLog(options.log_level);
     status = kModelStatus;
-    const auto engine = LoadEngine(line->options);
+    const auto engine = LoadEngine(options);
     spdlog::info("model {}: {} slots", engine->info().model_name, engine->info().slots);
     status = kFailedStatus;
-    Serve(line->options, *engine);
+    Serve(options, *engine);
     return 0;
   } catch (const AddressInUse& error) {
     std::fprintf(stderr, "antiphond: %s\n", error.what());

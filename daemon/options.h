@@ -18,6 +18,7 @@ struct DaemonOptions {
   std::string server_certificate, server_private_key;
   int server_max_connections = 1024;
   int server_ping_interval_s = 5;
+  int server_idle_timeout_s = 10;
   std::string model_path = "embedded";
   std::string model_executor = "cpu";
   std::string model_weights = "auto";
@@ -25,9 +26,11 @@ struct DaemonOptions {
   int model_threads = 0;
   int sessions_slots = 4;
   int sessions_max = 0;
+  int sessions_start_timeout_s = 10;
   int sessions_drain_grace_ms = 0;
   int sessions_realtime_priority = 20;
   int audio_codec_threads = 0;
+  int audio_buffer_max_ms = 240;
   int audio_opus_bitrate_bps = 32000;
   int audio_opus_complexity = 5;
   std::string log_level = "info";
@@ -42,6 +45,7 @@ struct OptionKey {
   std::string_view description;
   int minimum = 0, maximum = 0;           // of whole numbers
   std::vector<std::string_view> choices;  // of words; empty: any
+  bool addresses = false;                 // of lists: every text is a HostPort
 
   std::string name() const;      // "server.listen"
   std::string expected() const;  // "a whole number from 1 to 1024"

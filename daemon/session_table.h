@@ -36,6 +36,7 @@ class SessionTable {
     audio::CodecPool& codecs;
     audio::CodecPool& preparers;
     audio::OpusEncoderOptions encoder;
+    std::chrono::seconds start_within{10};  // from admission to a start message
   };
 
   explicit SessionTable(const Parts& parts);

@@ -1,6 +1,7 @@
 #include "daemon/voice_connection.h"
 
 #include <random>
+#include <string>
 
 namespace antiphon::daemon {
 namespace {
@@ -161,7 +162,10 @@ void VoiceConnection::SendStats() {
 }
 
 void VoiceConnection::OnClock(Time now) {
-  if (!started_ && now - opened_ >= kStartWithin) Close(1008, "no start within 10 s");
+  const std::chrono::seconds limit = table_.parts().start_within;
+  if (!started_ && now - opened_ >= limit) {
+    Close(1008, "no start within " + std::to_string(limit.count()) + " s");
+  }
 }
 
 void VoiceConnection::OnEnd(End end) {

@@ -35,7 +35,6 @@ class VoiceConnection final : public WebSocketHandler, public SessionEvents {
   void OnEnd(End end) override;
 
   static constexpr int kMaxFaults = 20;
-  static constexpr std::chrono::seconds kStartWithin{10};
 
  private:
   void OnStart(const StartMessage& start);

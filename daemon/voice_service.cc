@@ -75,7 +75,8 @@ class VoiceService::State {
         ticks_(engine, clock, MakeTickOptions(engine.info(), options), wake_.fd),
         codecs_(CodecThreads(options)),
         preparers_(1),
-        table_({io, engine, clock, ticks_, codecs_, preparers_, options.opus}),
+        table_(
+            {io, engine, clock, ticks_, codecs_, preparers_, options.opus, options.start_within}),
         reader_(io, dup(wake_.fd)),
         clock_timer_(io),
         drain_timer_(io) {}

@@ -22,6 +22,7 @@ struct VoiceServiceOptions {
   int realtime_priority = 20;                   // as in TickOptions
   std::chrono::milliseconds prefill_guard{10};  // as TickOptions::guard
   std::chrono::milliseconds drain_grace{0};     // how long Drain lets conversations go on
+  std::chrono::seconds start_within{10};        // as SessionTable::Parts::start_within
   audio::PlayoutOptions playout;
   audio::OpusEncoderOptions opus;
 };

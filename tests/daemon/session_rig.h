@@ -66,12 +66,12 @@ struct FakeClient {
 };
 
 struct SessionRig {
-  explicit SessionRig(int lanes = 2)
+  explicit SessionRig(int lanes = 2, std::chrono::seconds start_within = std::chrono::seconds(10))
       : engine(lanes, &clock),
         ticks(engine, clock, Options(lanes), -1),
         codecs(2),
         preparers(1),
-        table({io, engine, clock, ticks, codecs, preparers, {}}) {
+        table({io, engine, clock, ticks, codecs, preparers, {}, start_within}) {
     engine.tick_cost = std::chrono::milliseconds(5);
   }
 

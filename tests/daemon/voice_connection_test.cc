@@ -234,6 +234,19 @@ TEST_F(VoiceConnectionTest, NoStartWithinTenSecondsCloses) {
   EXPECT_EQ(rig.table.free_lanes(), 2U);
 }
 
+TEST(VoiceConnection, TheStartLimitIsTheConfiguredOne) {
+  SessionRig rig(1, 3s);
+  FakeClient<VoiceConnection> client(rig.table, rig.clock);
+  client.Open();
+  rig.clock.Advance(2900ms);
+  rig.table.OnClock(rig.clock.Now());
+  EXPECT_EQ(client.socket.close_code, 0);
+  rig.clock.Advance(100ms);
+  rig.table.OnClock(rig.clock.Now());
+  EXPECT_EQ(client.socket.close_code, 1008);
+  EXPECT_EQ(client.socket.close_reason, "no start within 3 s");
+}
+
 TEST_F(VoiceConnectionTest, ALostPacketIsConcealedAndCounted) {
   const auto client = ConnectAndStart();
   client->Binary({1});
