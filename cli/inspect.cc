@@ -179,6 +179,11 @@ std::string DescribeCheckpoint(const Checkpoint& checkpoint) {
   const LmConfig* lm = checkpoint.lm_config();
   std::string out = Line("folder", checkpoint.folder());
   out += Line("family", lm != nullptr ? FamilyName(lm->family) : "Mimi codec alone");
+  if (checkpoint.lm_config_inferred()) {
+    out += Line("configuration",
+                "inferred from the tensors; heads, context and delays as published. "
+                "A config.json with \"dim\" and the other keys overrides it");
+  }
   if (lm != nullptr) out += DescribeLm(*lm, checkpoint.mimi_config());
   if (checkpoint.mimi_config() != nullptr) out += DescribeMimi(checkpoint);
   if (checkpoint.tokenizer() != nullptr) {

@@ -203,9 +203,10 @@ Checkpoint Checkpoint::Open(const std::string& folder_path, const std::string& w
   if (out.lm_ != nullptr) {
     RefuseQuantized(*out.lm_);
     const TensorShapes shapes = ShapesOf(*out.lm_);
-    out.lm_config_ = folder.config().Has("dim")
-                         ? ParseLmConfig(folder.config_text(), folder.config_path())
-                         : InferLmConfig(shapes, out.lm_->path());
+    out.lm_config_inferred_ = !folder.config().Has("dim");
+    out.lm_config_ = out.lm_config_inferred_
+                         ? InferLmConfig(shapes, out.lm_->path())
+                         : ParseLmConfig(folder.config_text(), folder.config_path());
     AdaptToTensors(shapes, &*out.lm_config_);
     CheckTensors(ExpectedLmTensors(*out.lm_config_), *out.lm_);
   }
@@ -224,6 +225,15 @@ Checkpoint Checkpoint::Open(const std::string& folder_path, const std::string& w
   }
   const std::string tokenizer = folder.TokenizerFile();
   if (!tokenizer.empty()) out.tokenizer_ = std::make_shared<Tokenizer>(folder.PathOf(tokenizer));
+  // Fewer pieces are well: ids without one show nothing. More would index past the embeddings.
+  if (out.tokenizer_ != nullptr && out.lm_config_ &&
+      out.tokenizer_->size() > out.lm_config_->text_card) {
+    throw InputError(folder.PathOf(tokenizer) + ": expected at most " +
+                     std::to_string(out.lm_config_->text_card) +
+                     " pieces, the language model's text_card, found " +
+                     std::to_string(out.tokenizer_->size()) +
+                     ": tokenizer and model do not belong together");
+  }
 
   if (out.lm_ == nullptr) out.missing_.emplace_back("language model weights (model.safetensors)");
   if (out.mimi_ == nullptr) {

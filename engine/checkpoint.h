@@ -19,9 +19,9 @@ class Checkpoint {
   // `tokenizer-*-checkpoint*.safetensors`, `mimi.safetensors`), its config (`mimi_config_name`, or
   // the built-in published one), sentencepiece (`tokenizer_name`, `tokenizer*.model`). Parts that
   // are absent are absent here (`lm()`, `mimi()`, `tokenizer()` null); what is present is checked
-  // tensor by tensor. A folder of the codec alone (config.json with `seanet`) opens as such. Throws
-  // InputError.
-  // `weights` names the LM's (or the lone codec's) file instead of the usual one.
+  // tensor by tensor, and a tokenizer has no more pieces than the LM has text tokens. A folder of
+  // the codec alone (config.json with `seanet`) opens as such. Throws InputError. `weights` names
+  // the LM's (or the lone codec's) file instead of the usual one.
   static Checkpoint Open(const std::string& folder, const std::string& weights = "");
 
   // Parts that are open already; a configuration without its tensors is absent.
@@ -32,6 +32,8 @@ class Checkpoint {
   const std::string& folder() const { return folder_; }
   const LmConfig* lm_config() const { return lm_config_ ? &*lm_config_ : nullptr; }
   const MimiConfig* mimi_config() const { return mimi_config_ ? &*mimi_config_ : nullptr; }
+  // No config.json said what the LM is: its tensors' names and shapes did.
+  bool lm_config_inferred() const { return lm_config_inferred_; }
   // Non-null exactly where the configuration is.
   const SafeTensors* lm() const { return lm_.get(); }
   const SafeTensors* mimi() const { return mimi_.get(); }
@@ -44,6 +46,7 @@ class Checkpoint {
  private:
   std::string folder_;
   std::optional<LmConfig> lm_config_;
+  bool lm_config_inferred_ = false;
   std::optional<MimiConfig> mimi_config_;
   std::shared_ptr<SafeTensors> lm_;
   std::shared_ptr<SafeTensors> mimi_;

@@ -170,13 +170,33 @@ TEST(Checkpoint, PublishedNamesAreFoundWithoutAConfiguration) {
   folder.Link("tests/golden/personaplex-tiny/model.safetensors", "model.safetensors");
   folder.Link("tests/golden/mimi-tiny/model.safetensors",
               "tokenizer-e351c8d8-checkpoint125.safetensors");
-  folder.Link("models/embedded/tokenizer.model", "tokenizer_spm_32k_3.model");
   folder.Write("voices.tgz", "");
   const Checkpoint model = Checkpoint::Open(folder.str());
-  EXPECT_TRUE(model.missing().empty());
+  ASSERT_EQ(model.missing().size(), 1U);
+  EXPECT_TRUE(model.missing()[0].starts_with("sentencepiece tokenizer"));
+  EXPECT_TRUE(model.lm_config_inferred());
   EXPECT_EQ(model.lm_config()->family, Family::kPersonaPlex);
   EXPECT_EQ(model.mimi_codebooks(), 8);
   EXPECT_EQ(model.mimi_config()->ratios, (std::vector<int>{8, 6, 5, 4}));
+}
+
+TEST(Checkpoint, EightDepthSetsWithoutAConfigurationAreMoshi) {
+  const TempFolder folder;
+  folder.Link("tests/golden/moshi-tiny/model.safetensors", "model.safetensors");
+  const Checkpoint model = Checkpoint::Open(folder.str());
+  EXPECT_TRUE(model.lm_config_inferred());
+  EXPECT_EQ(model.lm_config()->family, Family::kMoshi);
+  EXPECT_EQ(model.lm_config()->dep_q, 8);
+  EXPECT_FALSE(Checkpoint::Open(SourcePath("tests/golden/moshi-tiny")).lm_config_inferred());
+}
+
+TEST(Checkpoint, ATokenizerLargerThanTheTextVocabularyIsRefused) {
+  const TempFolder folder;
+  FillTiny(folder);
+  folder.Link("models/embedded/tokenizer.model", "tokenizer_spm_32k_3.model");
+  EXPECT_EQ(ErrorOf(folder),
+            "DIR/tokenizer_spm_32k_3.model: expected at most 48 pieces, the language model's "
+            "text_card, found 480: tokenizer and model do not belong together");
 }
 
 TEST(Checkpoint, SaysWhatAFolderLacks) {
