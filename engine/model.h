@@ -11,27 +11,10 @@
 
 #include "engine/checkpoint.h"
 #include "engine/kv_pages.h"
-#include "engine/lm_plan.h"
-#include "engine/plan_builder.h"
+#include "engine/model_plans.h"
 #include "kernels/executor.h"
 
 namespace antiphon::engine {
-
-struct ModelOptions {
-  int slots = 1;
-  bool with_codec = true;        // plan Mimi encode and decode, where the checkpoint has it
-  bool with_lm = true;           // plan the LM, where the checkpoint has it
-  bool echo = false;             // decode what encode produced (no LM between)
-  int prefill_rows = 16;         // positions of prompt per prefill run; 0: no prefill plan
-  bool all_depth_steps = false;  // compute also those that nothing reads (for checks)
-  bool force_given = false;      // PersonaPlex stepping; set for that family by default
-  AttentionWindow window = AttentionWindow::kStreaming;
-  bool taps = false;  // keep named intermediates; one plan for all slots
-  int codebooks = 0;  // Mimi levels; 0: Checkpoint::mimi_codebooks()
-  kernels::KvFormat kv = kernels::KvFormat::kF32;  // keys and values of the temporal transformer
-  int kv_prompt_pages = 2;  // kInt4: first pages (64 positions) of a session that stay int8
-  int kv_pool_pages = 0;    // pages in the pool; 0: enough for every slot
-};
 
 // A parked slot's keys and values.
 struct ParkedKv {
@@ -47,11 +30,11 @@ class Model {
   ~Model();
 
   const Checkpoint& checkpoint() const { return *checkpoint_; }
-  const ModelOptions& options() const { return options_; }
-  const kernels::TokenLayout& tokens() const { return tokens_; }
+  const ModelOptions& options() const { return plans_.options; }
+  const kernels::TokenLayout& tokens() const { return plans_.tokens; }
   kernels::Executor& executor() { return *executor_; }
-  int frame_samples() const { return frame_samples_; }
-  int max_rows() const { return max_rows_; }  // rows that Run takes per stage
+  int frame_samples() const { return plans_.frame_samples; }
+  int max_rows() const { return plans_.options.slots; }  // rows that Run takes per stage
 
   // Rows of a stage, to be filled before a run: [max_rows], prefill [prefill_rows].
   kernels::Control::Rows& rows(kernels::Stage stage) {
@@ -59,16 +42,18 @@ class Model {
   }
 
   // Frame and token buffers by row.
-  float* pcm_in(int row) { return Io(pcm_in_, row); }               // [frame_samples]
-  float* pcm_out(int row) { return Io(pcm_out_, row); }             // [frame_samples]
-  int32_t* given(int row) { return IoTokens(tokens_.given, row); }  // [streams]
-  const int32_t* out_tokens(int row) { return IoTokens(tokens_.out_tokens, row); }  // [streams]
-  float* embedding(int row) { return Io(embedding_, row); }  // [dim], prefill rows only
+  float* pcm_in(int row) { return Io(plans_.pcm_in, row); }               // [frame_samples]
+  float* pcm_out(int row) { return Io(plans_.pcm_out, row); }             // [frame_samples]
+  int32_t* given(int row) { return IoTokens(plans_.tokens.given, row); }  // [streams]
+  const int32_t* out_tokens(int row) {
+    return IoTokens(plans_.tokens.out_tokens, row);
+  }                                                                // [streams]
+  float* embedding(int row) { return Io(plans_.embedding, row); }  // [dim], prefill rows only
   // Codes by slot.
-  int32_t* user_codes(int slot) { return SlotTokens(tokens_.user_codes, slot); }
-  int32_t* agent_codes(int slot) { return SlotTokens(tokens_.agent_codes, slot); }
+  int32_t* user_codes(int slot) { return SlotTokens(plans_.tokens.user_codes, slot); }
+  int32_t* agent_codes(int slot) { return SlotTokens(plans_.tokens.agent_codes, slot); }
   // A slot's token grid, [2, streams, ring] (token_grid.h).
-  int32_t* token_grid(int slot) { return SlotTokens(tokens_.grid, slot); }
+  int32_t* token_grid(int slot) { return SlotTokens(plans_.tokens.grid, slot); }
 
   // Promises a slot the pages of its whole context; false if the pool is promised away (never with
   // the default pool). Slots that run without it are promised theirs on the way.
@@ -81,8 +66,8 @@ class Model {
   bool UnparkKv(int slot, const ParkedKv& parked) noexcept;
   // As if the slot had talked up to `position`: its pages are its own, what they hold is nothing.
   void OpenKv(int slot, int64_t position) noexcept;
-  const kernels::KvShape& kv_shape() const { return kv_shape_; }
-  const kernels::WeightTable& weights() const { return layout_->weights; }
+  const kernels::KvShape& kv_shape() const { return plans_.kv; }
+  const kernels::WeightTable& weights() const { return plans_.layout->weights; }
   const KvPages* kv_pages() const { return kv_pages_.get(); }  // null without an LM
 
   // Runs encode, step and decode for the rows set (a stage with count 0 is skipped), on the plan of
@@ -94,37 +79,24 @@ class Model {
   // A named intermediate of a row after Run, [steps, width]; null where the plan has none.
   const float* Tap(const std::string& name, int row, int step = 0) const;
   const kernels::Plan::Tap* FindTap(const std::string& name) const;
-  const std::vector<kernels::Plan>& plans() const { return plans_; }
+  const std::vector<kernels::Plan>& plans() const { return plans_.plans; }
 
  private:
   float* Io(const kernels::Ref& ref, int row);
   int32_t* IoTokens(const kernels::Ref& ref, int row);
   int32_t* SlotTokens(const kernels::Ref& ref, int slot);
-  void Build();
-  kernels::Plan BuildTick(int rows);
-  kernels::Plan BuildPrefill();
-  LmPlanOptions LmOptions() const;
-  kernels::KvShape MakeKvPages();
   // Gives every row of a stage the page that it will write.
   void ExtendKv(kernels::Stage stage) noexcept;
 
   // Given to us.
   std::shared_ptr<const Checkpoint> checkpoint_;
-  ModelOptions options_;
   // Owned by us.
+  ModelPlans plans_;
   std::unique_ptr<kernels::Executor> executor_;
-  std::unique_ptr<ModelLayout> layout_;
-  std::vector<kernels::Plan> plans_;  // by bucket, ascending; the prefill plan last if there is one
   std::vector<kernels::Row> row_storage_;
   std::unique_ptr<KvPages> kv_pages_;
-  kernels::KvShape kv_shape_;
   // State.
   kernels::Control control_;
-  kernels::TokenLayout tokens_;
-  kernels::Ref pcm_in_, pcm_out_, embedding_;
-  int frame_samples_ = 0;
-  int max_rows_ = 0;
-  size_t tick_plans_ = 0;
 };
 
 }  // namespace antiphon::engine
