@@ -6,6 +6,7 @@
 #include "cli/bench.h"
 #include "cli/check.h"
 #include "cli/inspect.h"
+#include "cli/plan.h"
 #include "cli/talk.h"
 #include "cli/voice.h"
 
@@ -16,6 +17,7 @@ int main(int argc, char** argv) {
   antiphon::cli::RegisterBench(app, &exit_status);
   antiphon::cli::RegisterCheck(app, &exit_status);
   antiphon::cli::RegisterInspect(app, &exit_status);
+  antiphon::cli::RegisterPlan(app, &exit_status);
   antiphon::cli::RegisterTalk(app, &exit_status);
   antiphon::cli::RegisterVoice(app, &exit_status);
   try {
