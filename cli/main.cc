@@ -7,6 +7,7 @@
 #include "cli/check.h"
 #include "cli/inspect.h"
 #include "cli/plan.h"
+#include "cli/quality.h"
 #include "cli/talk.h"
 #include "cli/voice.h"
 
@@ -18,6 +19,7 @@ int main(int argc, char** argv) {
   antiphon::cli::RegisterCheck(app, &exit_status);
   antiphon::cli::RegisterInspect(app, &exit_status);
   antiphon::cli::RegisterPlan(app, &exit_status);
+  antiphon::cli::RegisterQuality(app, &exit_status);
   antiphon::cli::RegisterTalk(app, &exit_status);
   antiphon::cli::RegisterVoice(app, &exit_status);
   try {
