@@ -148,7 +148,7 @@ void ReadConfigText(std::string_view text, const std::string& file, Configuratio
     if (table == nullptr) {
       setter.Fault(name + ": expected a [section] before the first key");
     } else if (std::none_of(keys.begin(), keys.end(),
-                            [&](const auto& k) { return k.section == name; })) {
+                            [&, section = name](const auto& k) { return k.section == section; })) {
       setter.Fault("[" + name + "]: unknown section");
     } else {
       ReadSection(name, *table, file, configuration);

@@ -77,7 +77,7 @@ json ParseHeader(std::string_view text, const std::string& name) {
     if (event == json::parse_event_t::key && depth == 1) names.push_back(parsed.get<std::string>());
     return !deep;
   };
-  const json header = json::parse(text.begin(), text.end(), watch, /*allow_exceptions=*/false);
+  json header = json::parse(text.begin(), text.end(), watch, /*allow_exceptions=*/false);
   if (deep || header.is_discarded() || !header.is_object()) {
     throw InputError(name + ": not a safetensors file: its header is not a JSON object");
   }
@@ -269,7 +269,7 @@ void ReadInts(const TensorView& tensor, int64_t begin, int64_t count, int32_t* o
         out[i] = LoadAs<int16_t>(tensor.data, at);
         break;
       case Dtype::kI8:
-        out[i] = LoadAs<int8_t>(tensor.data, at);
+        out[i] = int32_t{LoadAs<int8_t>(tensor.data, at)};
         break;
       case Dtype::kU8:
       case Dtype::kBool:

@@ -12,6 +12,13 @@
 
 namespace antiphon::kernels {
 
+// To the nearest integer, ties to even, for magnitudes below 2^22: what 1.5 * 2^23 more has no bits
+// for. Two additions, where nearbyint is a call.
+inline float RoundToInteger(float x) {
+  constexpr float kRounder = 12582912.0F;
+  return (x + kRounder) - kRounder;
+}
+
 // x ~ scale * q, q in -127..127.
 struct Int8Scale {
   uint16_t bits = 0;
@@ -27,7 +34,7 @@ struct Int8Scale {
     return scale;
   }
   int8_t Quantize(float x) const {
-    return static_cast<int8_t>(std::clamp(std::nearbyintf(x * inverse), -127.0F, 127.0F));
+    return static_cast<int8_t>(std::clamp(RoundToInteger(x * inverse), -127.0F, 127.0F));
   }
 };
 
@@ -46,7 +53,7 @@ struct Int4Channel {
     return channel;
   }
   uint8_t Quantize(float x) const {
-    return static_cast<uint8_t>(std::clamp(std::nearbyintf((x - minimum) * inverse), 0.0F, 15.0F));
+    return static_cast<uint8_t>(std::clamp(RoundToInteger((x - minimum) * inverse), 0.0F, 15.0F));
   }
   float Value(uint8_t q) const { return minimum + scale * static_cast<float>(q); }
 };
@@ -69,7 +76,7 @@ struct Int4Scale {
     return scale;
   }
   uint8_t Quantize(float x) const {
-    return static_cast<uint8_t>(std::clamp(std::nearbyintf(x * inverse) + 8.0F, 0.0F, 15.0F));
+    return static_cast<uint8_t>(std::clamp(RoundToInteger(x * inverse) + 8.0F, 0.0F, 15.0F));
   }
   float Value(uint8_t q) const { return value * static_cast<float>(q - 8); }
 };

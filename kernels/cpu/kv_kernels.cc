@@ -103,7 +103,7 @@ struct PairSum {
 // totals.
 struct NibbleSum {
   PairSum halves[kVectors][2];
-  HWY_INLINE NibbleSum() {}  // spelled out as above
+  HWY_INLINE NibbleSum() {}  // spelled out as above; NOLINT(modernize-use-equals-default)
   // 64 bytes of nibbles times the eight numbers that `first` and `second` hold.
   HWY_INLINE void Add(const uint8_t* p, V16 first, V16 second) {
     for (size_t v = 0; v < kVectors; ++v) {

@@ -39,9 +39,13 @@ void AppendInt8(const KvChunk& chunk, int32_t head_dim, int32_t o, const float* 
   const Int8Scale key_scale = Int8Scale::Of(k, head_dim), value_scale = Int8Scale::Of(v, head_dim);
   auto* keys = reinterpret_cast<int8_t*>(Mutable(chunk.keys));
   auto* values = reinterpret_cast<int8_t*>(Mutable(chunk.values));
+  // First all levels, which vectorises, then their places, which does not.
+  int8_t key_levels[kMaxHeadDim], value_levels[kMaxHeadDim];
+  for (int32_t d = 0; d < head_dim; ++d) key_levels[d] = key_scale.Quantize(k[d]);
+  for (int32_t d = 0; d < head_dim; ++d) value_levels[d] = value_scale.Quantize(v[d]);
   for (int32_t d = 0; d < head_dim; ++d) {
-    keys[layout.KeyInt8(o, d)] = key_scale.Quantize(k[d]);
-    values[layout.ValueInt8(o, d)] = value_scale.Quantize(v[d]);
+    keys[layout.KeyInt8(o, d)] = key_levels[d];
+    values[layout.ValueInt8(o, d)] = value_levels[d];
   }
   reinterpret_cast<uint16_t*>(keys + layout.int8_key_scales())[o] = key_scale.bits;
   reinterpret_cast<uint16_t*>(values + layout.int8_value_scales())[o] = value_scale.bits;

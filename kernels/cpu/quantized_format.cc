@@ -5,15 +5,12 @@
 
 #include "kernels/bf16.h"
 #include "kernels/cpu/vector_kernels.h"
+#include "kernels/kv_quant.h"
 
 namespace antiphon::kernels::cpu {
 namespace {
 
 constexpr int32_t kPanelRows = 16;
-
-// Adding and taking away 1.5 * 2^23 rounds to the nearest integer, ties to even, in two additions
-// that any compiler vectorises.
-constexpr float kRounder = 12582912.0F;
 
 struct Levels {
   float least, largest;  // of q
@@ -23,7 +20,7 @@ constexpr Levels LevelsOf(QuantFormat format) {
 }
 
 float Level(float x, float inverse, Levels levels) {
-  const float q = (x * inverse + kRounder) - kRounder;
+  const float q = RoundToInteger(x * inverse);
   return std::min(std::max(q, levels.least), levels.largest);
 }
 
