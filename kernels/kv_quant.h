@@ -19,6 +19,18 @@ inline float RoundToInteger(float x) {
   return (x + kRounder) - kRounder;
 }
 
+// x within [least, largest]; least where x is no number.
+inline float Clamped(float x, float least, float largest) {
+  return std::min(largest, std::max(least, x));
+}
+
+// 1 / scale, or 0 where that is no finite number: a group of zeros, of nothing but subnormal
+// numbers, or with an infinity in it becomes zeros.
+inline float InverseOf(float scale) {
+  const float inverse = 1.0F / scale;
+  return std::isfinite(inverse) && std::isfinite(scale) ? inverse : 0.0F;
+}
+
 // x ~ scale * q, q in -127..127.
 struct Int8Scale {
   uint16_t bits = 0;
@@ -28,13 +40,14 @@ struct Int8Scale {
     float largest = 0.0F;
     for (int32_t i = 0; i < n; ++i) largest = std::max(largest, std::fabs(x[i]));
     Int8Scale scale;
+    scale.inverse = InverseOf(FromBf16(ToBf16(largest / 127.0F)));
+    if (scale.inverse == 0.0F) return scale;
     scale.bits = ToBf16(largest / 127.0F);
     scale.value = FromBf16(scale.bits);
-    scale.inverse = scale.value > 0.0F ? 1.0F / scale.value : 0.0F;
     return scale;
   }
   int8_t Quantize(float x) const {
-    return static_cast<int8_t>(std::clamp(RoundToInteger(x * inverse), -127.0F, 127.0F));
+    return static_cast<int8_t>(Clamped(RoundToInteger(x * inverse), -127.0F, 127.0F));
   }
 };
 
@@ -45,15 +58,16 @@ struct Int4Channel {
 
   static Int4Channel Of(float least, float largest) {
     Int4Channel channel;
+    if (!std::isfinite(least) || !std::isfinite(largest)) return channel;
     channel.minimum_bits = ToBf16(least);
     channel.minimum = FromBf16(channel.minimum_bits);
     channel.scale_bits = ToBf16(std::max(0.0F, largest - channel.minimum) / 15.0F);
     channel.scale = FromBf16(channel.scale_bits);
-    channel.inverse = channel.scale > 0.0F ? 1.0F / channel.scale : 0.0F;
+    channel.inverse = InverseOf(channel.scale);
     return channel;
   }
   uint8_t Quantize(float x) const {
-    return static_cast<uint8_t>(std::clamp(RoundToInteger((x - minimum) * inverse), 0.0F, 15.0F));
+    return static_cast<uint8_t>(Clamped(RoundToInteger((x - minimum) * inverse), 0.0F, 15.0F));
   }
   float Value(uint8_t q) const { return minimum + scale * static_cast<float>(q); }
 };
@@ -70,13 +84,14 @@ struct Int4Scale {
       if (std::fabs(x[i]) > std::fabs(extreme)) extreme = x[i];
     }
     Int4Scale scale;
+    scale.inverse = InverseOf(FromBf16(ToBf16(extreme / -8.0F)));
+    if (scale.inverse == 0.0F) return scale;
     scale.bits = ToBf16(extreme / -8.0F);
     scale.value = FromBf16(scale.bits);
-    scale.inverse = scale.value != 0.0F ? 1.0F / scale.value : 0.0F;
     return scale;
   }
   uint8_t Quantize(float x) const {
-    return static_cast<uint8_t>(std::clamp(RoundToInteger(x * inverse) + 8.0F, 0.0F, 15.0F));
+    return static_cast<uint8_t>(Clamped(RoundToInteger(x * inverse) + 8.0F, 0.0F, 15.0F));
   }
   float Value(uint8_t q) const { return value * static_cast<float>(q - 8); }
 };

@@ -21,12 +21,12 @@ constexpr Levels LevelsOf(QuantFormat format) {
 
 float Level(float x, float inverse, Levels levels) {
   const float q = RoundToInteger(x * inverse);
-  return std::min(std::max(q, levels.least), levels.largest);
+  return Clamped(q, levels.least, levels.largest);
 }
 
 float SquaredError(const float* x, float scale, Levels levels) {
-  if (scale == 0.0F) return INFINITY;
-  const float inverse = 1.0F / scale;
+  const float inverse = InverseOf(scale);
+  if (inverse == 0.0F) return INFINITY;
   float error = 0.0F;
   for (int32_t i = 0; i < kQuantGroup; ++i) {
     const float lost = x[i] - scale * Level(x[i], inverse, levels);
@@ -122,8 +122,8 @@ void QuantizePanel(const float* rows, int64_t cols, QuantFormat format, std::byt
         const int64_t count = std::clamp<int64_t>(cols - at, 0, kQuantGroup);
         std::copy_n(rows + channel * cols + at, count, x);
         const float scale = ScaleOf(x, format);
-        const float inverse = scale == 0.0F ? 0.0F : 1.0F / scale;
-        scales[g * kPanelRows + channel] = ToBf16(scale);
+        const float inverse = InverseOf(scale);
+        scales[g * kPanelRows + channel] = inverse == 0.0F ? uint16_t{0} : ToBf16(scale);
         for (int32_t i = 0; i < kQuantGroup; ++i) {
           const auto level = static_cast<int32_t>(Level(x[i], inverse, LevelsOf(format)));
           const Place place = PlaceOf(format, channel, i);

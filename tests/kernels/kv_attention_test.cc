@@ -69,8 +69,9 @@ TEST_P(KvAttentionTest, MatchesReference) {
   rig.kv.pages = kRows * rig.kv.slot_pages;
   rig.kv.prompt_pages = 1;
   rig.kv.format = c.format;
-  // At the end of every kind of stretch: within the first pages, before and after sealing, wrapped.
-  for (const int runs : {1, 63, 70, 130, 180, 2 * rig.kv.slot_pages * kKvPage + 17}) {
+  // At the end of every kind of stretch: within the first pages, at the very positions that seal
+  // (32 and 48 into the next page), after them, wrapped.
+  for (const int runs : {1, 63, 70, 161, 177, 180, 2 * rig.kv.slot_pages * kKvPage + 17}) {
     rig.runs = runs;
     rig.Compare({WeightFormat::kF32, 2, true}, c.tolerance);
   }

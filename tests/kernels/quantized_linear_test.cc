@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "tests/kernels/op_rig.h"
 
 namespace antiphon::kernels {
@@ -137,6 +139,31 @@ TEST(QuantizedFormatTest, WeightsLoseLittle) {
     // 2.1 / 127 or 2.1 / 7.5 deviations, a twelfth of its square lost.
     EXPECT_LT(lost / total, format == QuantFormat::kInt8 ? 3e-5 : 7.5e-3);
     EXPECT_GT(lost / total, 1e-6);
+  }
+}
+
+// Groups that have no usable scale become zeros, and their neighbours are unharmed.
+TEST(QuantizedFormatTest, OddGroupsBecomeZeros) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const float kNan = std::numeric_limits<float>::quiet_NaN();
+  for (const QuantFormat format : {QuantFormat::kInt8, QuantFormat::kInt4}) {
+    std::vector<float> rows(16 * 64, 1.0F);
+    for (size_t i = 0; i < 32; ++i) {
+      rows[0 * 64 + i] = 0.0F;
+      rows[1 * 64 + i] = i == 3 ? 1e-40F : 0.0F;
+      rows[2 * 64 + i] = i == 3 ? kInfinity : 1.0F;
+      rows[3 * 64 + i] = i == 3 ? kNan : 1.0F;
+    }
+    alignas(64) std::byte panel[1088];
+    cpu::QuantizePanel(rows.data(), 64, format, panel);
+    for (int64_t i = 0; i < 64; ++i) {
+      for (const int32_t channel : {0, 1, 2}) {
+        const float value = cpu::QuantizedValue(panel, format, channel, i);
+        EXPECT_NEAR(value, i < 32 ? 0.0F : 1.0F, 0.07F) << channel << " " << i;
+      }
+      EXPECT_TRUE(std::isfinite(cpu::QuantizedValue(panel, format, 3, i)));
+      EXPECT_NEAR(cpu::QuantizedValue(panel, format, 4, i), 1.0F, 0.07F);
+    }
   }
 }
 
