@@ -129,7 +129,10 @@ void Session::End(SessionEvents::End end) {
 void Session::Close() {
   if (state_ == State::kClosed) return;
   const auto self = shared_from_this();
-  if (state_ == State::kRunning) LogEnd();
+  if (state_ == State::kRunning) {
+    LogEnd();
+    table_.Retire(stats());
+  }
   state_ = State::kClosed;
   sound_.reset();
   table_.Release(*this, lane_, std::move(prepared_));
@@ -158,6 +161,8 @@ SessionStats Session::stats() const {
   stats.dropped_ms = static_cast<double>(playout.dropped_samples) * 1000.0 / audio::kOpusRateHz +
                      static_cast<double>(sound_->dropped_ms());
   stats.lost = sound_->lost_packets();
+  stats.broken = sound_->broken_packets();
+  stats.refused_jobs = sound_->refused_jobs();
   return stats;
 }
 

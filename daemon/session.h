@@ -42,7 +42,8 @@ class SessionEvents {
 struct SessionStats {
   uint64_t frames = 0, late = 0, degraded = 0, starved = 0;
   double buffer_ms = 0.0, oldest_ms = 0.0, dropped_ms = 0.0;
-  uint64_t lost = 0;
+  uint64_t lost = 0, broken = 0;  // packets concealed; of these, those that would not decode
+  uint64_t refused_jobs = 0;
 };
 
 class Session : public std::enable_shared_from_this<Session> {

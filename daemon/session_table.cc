@@ -1,9 +1,22 @@
 #include "daemon/session_table.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace antiphon::daemon {
+
+const char* AdmissionName(Admission outcome) {
+  constexpr const char* kNames[] = {"admitted", "busy", "draining"};
+  return kNames[static_cast<size_t>(outcome)];
+}
+
+void SoundTotals::Add(const SessionStats& stats) {
+  lost += stats.lost;
+  broken += stats.broken;
+  refused_jobs += stats.refused_jobs;
+  dropped_ms += stats.dropped_ms;
+}
 
 SessionTable::SessionTable(const Parts& parts) : parts_(parts), preparer_(parts.preparers) {
   for (size_t i = parts_.ticks.lanes(); i > 0; --i) free_.push_back(i - 1);
@@ -18,7 +31,7 @@ std::shared_ptr<Session> SessionTable::Admit(SessionEvents& events, Admission* o
   *outcome =
       draining_ ? Admission::kDraining : (free_.empty() ? Admission::kBusy : Admission::kAdmitted);
   if (*outcome != Admission::kAdmitted) {
-    ++refused_;
+    ++refused_[static_cast<size_t>(*outcome)];
     return nullptr;
   }
   const size_t lane = free_.back();
@@ -58,6 +71,16 @@ void SessionTable::OnWake() {
 void SessionTable::OnClock(Time now) {
   const auto sessions = sessions_;
   for (const auto& session : sessions) session->OnClock(now);
+}
+
+uint64_t SessionTable::refused() const {
+  return std::accumulate(refused_.begin(), refused_.end(), uint64_t{0});
+}
+
+SoundTotals SessionTable::sound() const {
+  SoundTotals sound = retired_;
+  for (const auto& session : sessions_) sound.Add(session->stats());
+  return sound;
 }
 
 int SessionTable::pending() const {

@@ -4,6 +4,7 @@
 // run; it is free again one turn after the session closed.
 #pragma once
 
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <memory>
 #include <vector>
@@ -15,7 +16,17 @@
 
 namespace antiphon::daemon {
 
-enum class Admission { kAdmitted, kBusy, kDraining };
+enum class Admission : uint8_t { kAdmitted, kBusy, kDraining };
+inline constexpr std::array kRefusals = {Admission::kBusy, Admission::kDraining};
+// "busy", "draining": what metrics and clients are told.
+const char* AdmissionName(Admission outcome);
+
+// What became of the callers' sound, all sessions, ever.
+struct SoundTotals {
+  uint64_t lost = 0, broken = 0, refused_jobs = 0;  // as in SessionStats
+  double dropped_ms = 0.0;
+  void Add(const SessionStats& stats);
+};
 
 // What peers sent that was of no use, and what they tell of themselves; all sessions, ever.
 struct PeerCounters {
@@ -63,7 +74,9 @@ class SessionTable {
   // Lanes that can be given away now.
   size_t free_lanes() const { return free_.size(); }
   uint64_t admitted() const { return admitted_; }
-  uint64_t refused() const { return refused_; }
+  uint64_t refused() const;
+  uint64_t refused(Admission why) const { return refused_[static_cast<size_t>(why)]; }
+  SoundTotals sound() const;
   // Codec jobs and preparations under way.
   int pending() const;
 
@@ -76,6 +89,8 @@ class SessionTable {
   audio::CodecStrand& preparer() { return preparer_; }
   // Preparations under way; outlives us in what is still posted.
   const std::shared_ptr<int>& preparing() const { return preparing_; }
+  // What a session that closes has counted.
+  void Retire(const SessionStats& stats) { retired_.Add(stats); }
   // The session is closed. `prepared` is what its lane was joined with, null if it never was.
   void Release(Session& session, size_t lane, std::shared_ptr<engine::PreparedSession> prepared);
 
@@ -93,7 +108,9 @@ class SessionTable {
   std::vector<Leaving> leaving_;
   // State.
   std::vector<size_t> free_;
-  uint64_t admitted_ = 0, refused_ = 0;
+  uint64_t admitted_ = 0;
+  std::array<uint64_t, 1 + kRefusals.size()> refused_{};
+  SoundTotals retired_;
   PeerCounters peers_;
   std::shared_ptr<int> preparing_ = std::make_shared<int>(0);
   bool draining_ = false;

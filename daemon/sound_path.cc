@@ -110,6 +110,7 @@ void SoundPath::Decode() {
         // A packet whose inside is broken is concealed like one that never came.
         if (decoder_.Decode(arrival.bytes, &pcm_) != audio::Status::kOk) {
           lost_.fetch_add(1, std::memory_order_relaxed);
+          broken_.fetch_add(1, std::memory_order_relaxed);
           decoder_.Conceal(arrival.samples, &pcm_);
         }
         break;

@@ -56,6 +56,10 @@ class SoundPath {
 
   // Any thread.
   uint64_t lost_packets() const { return lost_.load(std::memory_order_relaxed); }
+  // Of the lost ones, those that came and would not decode.
+  uint64_t broken_packets() const { return broken_.load(std::memory_order_relaxed); }
+  // Codec jobs that a full strand refused.
+  uint64_t refused_jobs() const { return strand_.dropped(); }
   // Cut in the inbox; what the playout buffer cut comes on top.
   uint64_t dropped_ms() const { return dropped_ms_.load(std::memory_order_relaxed); }
   // Jobs posted and not yet done.
@@ -88,7 +92,7 @@ class SoundPath {
   std::deque<Arrival> inbox_;
   int inbox_samples_ = 0;
   bool decode_posted_ = false;
-  std::atomic<uint64_t> lost_{0}, dropped_ms_{0};
+  std::atomic<uint64_t> lost_{0}, broken_{0}, dropped_ms_{0};
   std::atomic<int> pending_{0};
 
   // The codec thread's.

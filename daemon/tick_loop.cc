@@ -17,6 +17,11 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 
 }  // namespace
 
+const char* TickPartName(TickPart part) {
+  constexpr const char* kNames[] = {"total", "start", "gather", "engine", "scatter", "prefill"};
+  return kNames[static_cast<size_t>(part)];
+}
+
 TickLoop::TickLoop(engine::Engine& engine, Clock& clock, const TickOptions& options, int wake_fd)
     : engine_(engine),
       clock_(clock),
@@ -25,6 +30,7 @@ TickLoop::TickLoop(engine::Engine& engine, Clock& clock, const TickOptions& opti
       commands_(static_cast<size_t>(options.lanes) * 2 + 1) {
   const auto count = static_cast<size_t>(options.lanes);
   for (size_t i = 0; i < count; ++i) lanes_.push_back(std::make_unique<Lane>(options.playout));
+  retired_.resize(count);
   active_.reserve(count);
   frames_.reserve(count);
   frame_lanes_.reserve(count);
@@ -73,10 +79,11 @@ void TickLoop::Leave(size_t index) noexcept {
 void TickLoop::Recycle(size_t index) noexcept {
   Lane& lane = *lanes_[index];
   assert(lane.phase.load(std::memory_order_acquire) == LanePhase::kReleased);
-  retired_.frames += lane.counters.frames.exchange(0, kRelaxed);
-  retired_.late += lane.counters.late.exchange(0, kRelaxed);
-  retired_.degraded += lane.counters.degraded.exchange(0, kRelaxed);
-  retired_.starved += lane.counters.starved.exchange(0, kRelaxed);
+  LaneTotals& retired = retired_[index];
+  retired.frames += lane.counters.frames.exchange(0, kRelaxed);
+  retired.late += lane.counters.late.exchange(0, kRelaxed);
+  retired.degraded += lane.counters.degraded.exchange(0, kRelaxed);
+  retired.starved += lane.counters.starved.exchange(0, kRelaxed);
   lane.in.Reset();
   lane.out.reset();
   lane.prefill_done_frames.store(0, kRelaxed);
@@ -86,15 +93,26 @@ void TickLoop::Recycle(size_t index) noexcept {
   lane.phase.store(LanePhase::kFree, std::memory_order_release);
 }
 
+LaneTotals TickLoop::totals(size_t index) const {
+  const LaneCounters& now = lanes_[index]->counters;
+  LaneTotals totals = retired_[index];
+  totals.frames += now.frames.load(kRelaxed);
+  totals.late += now.late.load(kRelaxed);
+  totals.degraded += now.degraded.load(kRelaxed);
+  totals.starved += now.starved.load(kRelaxed);
+  return totals;
+}
+
 TickStats TickLoop::stats() const {
-  TickStats stats = retired_;
+  TickStats stats;
   stats.ticks = ticks_.load(kRelaxed);
   stats.missed = missed_.load(kRelaxed);
-  for (const auto& lane : lanes_) {
-    stats.frames += lane->counters.frames.load(kRelaxed);
-    stats.late += lane->counters.late.load(kRelaxed);
-    stats.degraded += lane->counters.degraded.load(kRelaxed);
-    stats.starved += lane->counters.starved.load(kRelaxed);
+  for (size_t n = 0; n < lanes_.size(); ++n) {
+    const LaneTotals lane = totals(n);
+    stats.frames += lane.frames;
+    stats.late += lane.late;
+    stats.degraded += lane.degraded;
+    stats.starved += lane.starved;
   }
   stats.p50_ms = durations_.PercentileMs(0.5);
   stats.p99_ms = durations_.PercentileMs(0.99);
@@ -116,19 +134,33 @@ void TickLoop::Turn() noexcept {
     now = clock_.Now();
   }
   last_turn_.store(now, kRelaxed);
+  Took(TickPart::kStart, now - next_);
   next_ += options_.period;
 
   ApplyCommands();
   Gather(now);
   if (!frames_.empty()) {
+    const Time gathered = clock_.Now();
     engine_.Tick(frames_);
+    const Time ticked = clock_.Now();
     Scatter();
-    durations_.Add(clock_.Now() - now);
+    const Time end = clock_.Now();
+    Took(TickPart::kGather, gathered - now);
+    Took(TickPart::kEngine, ticked - gathered);
+    Took(TickPart::kScatter, end - ticked);
+    Took(TickPart::kTotal, end - now);
+    durations_.Add(end - now);
     changed_ = true;
   }
   ticks_.fetch_add(1, kRelaxed);
+  const engine::KvUse use = engine_.kv_use();
+  kv_pages_.store(use.pages, kRelaxed);
+  kv_free_.store(use.free_pages, kRelaxed);
   if (changed_) Wake();
+  if (prefilling_ == 0) return;
+  const Time begin = clock_.Now();
   Prefill();
+  Took(TickPart::kPrefill, clock_.Now() - begin);
 }
 
 // The grid goes on at its first point that is not over.

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "daemon/clock.h"
+#include "daemon/edge_histogram.h"
 #include "daemon/histogram.h"
 #include "daemon/lane.h"
 #include "engine/engine.h"
@@ -40,6 +41,16 @@ struct TickStats {
   double p50_ms = 0, p99_ms = 0, p999_ms = 0, max_ms = 0;    // of turns with sessions, up to wake
 };
 
+// What a turn spends its time on. kTotal is a whole turn up to the wake.
+enum class TickPart : uint8_t { kTotal, kStart, kGather, kEngine, kScatter, kPrefill };
+inline constexpr size_t kTickParts = 6;
+const char* TickPartName(TickPart part);
+
+// One lane's counters over all its tenants.
+struct LaneTotals {
+  uint64_t frames = 0, late = 0, degraded = 0, starved = 0;
+};
+
 class TickLoop {
  public:
   // wake_fd: an eventfd written after a turn that changed anything for the I/O thread; -1: none.
@@ -55,6 +66,7 @@ class TickLoop {
   // I/O thread.
   size_t lanes() const { return lanes_.size(); }
   Lane& lane(size_t index) { return *lanes_[index]; }
+  const Lane& lane(size_t index) const { return *lanes_[index]; }
   // REQUIRES: the lane is kFree; `session` outlives kReleased (or Stop).
   void Join(size_t index, const engine::PreparedSession& session) noexcept;
   // REQUIRES: joined before, not yet left. The lane becomes kReleased within a turn.
@@ -63,9 +75,16 @@ class TickLoop {
   // REQUIRES: kReleased, and no other thread uses the lane.
   void Recycle(size_t index) noexcept;
   TickStats stats() const;
+  LaneTotals totals(size_t index) const;
 
   // Any thread: when the last turn began; the epoch before the first.
   Time last_turn() const noexcept { return last_turn_.load(std::memory_order_relaxed); }
+
+  // Any thread: times of the turns' parts, and the engine's pages after the last turn.
+  const EdgeHistogram& part(TickPart part) const { return parts_[static_cast<size_t>(part)]; }
+  engine::KvUse kv_use() const noexcept {
+    return {kv_pages_.load(std::memory_order_relaxed), kv_free_.load(std::memory_order_relaxed)};
+  }
 
   // One turn, by the thread that Start made, or by a test instead of it.
   void Turn() noexcept;
@@ -86,6 +105,9 @@ class TickLoop {
   void Prefill() noexcept;
   void CreditPrefill() noexcept;
   void Wake() noexcept;
+  void Took(TickPart part, Duration duration) noexcept {
+    parts_[static_cast<size_t>(part)].Add(duration);
+  }
 
   // Given to us.
   engine::Engine& engine_;
@@ -104,7 +126,9 @@ class TickLoop {
   std::atomic<Time> last_turn_{};
   std::atomic<uint64_t> ticks_{0}, missed_{0};
   Histogram durations_;
-  TickStats retired_;  // counters of lanes recycled; I/O thread
+  std::array<EdgeHistogram, kTickParts> parts_;
+  std::atomic<int> kv_pages_{0}, kv_free_{0};
+  std::vector<LaneTotals> retired_;  // of tenants that left, by lane; I/O thread
 
   // The tick thread's.
   std::vector<uint32_t> active_;  // lanes in the engine; its capacity is lanes()

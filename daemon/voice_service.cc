@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 
+#include "daemon/metrics_text.h"
 #include "daemon/moshi_connection.h"
+#include "daemon/service_metrics.h"
 #include "daemon/session_table.h"
 #include "daemon/voice_connection.h"
 #include "daemon/voice_protocol.h"
@@ -124,10 +127,20 @@ class VoiceService::State {
   }
 
   HttpResponse Ready() const {
-    if (table_.draining()) return {503, kPlain, "draining\n", {}};
-    if (table_.free_lanes() == 0) return {503, kPlain, "busy\n", {}};
+    const std::map<std::string, std::string> later = {
+        {"Retry-After", std::to_string(kRetryAfterMs / 1000)}};
+    if (table_.draining()) return {503, kPlain, "draining\n", later};
+    if (table_.free_lanes() == 0) return {503, kPlain, "busy\n", later};
     if (clock_.Now() - ticks_.last_turn() > kStalledAfter) return Health();
     return {200, kPlain, "ready\n", {}};
+  }
+
+  HttpResponse Metrics() const {
+    const MetricsSources sources = {ticks_, table_, CodecThreads(options_), Health().status == 200};
+    return {200,
+            MetricsText::kContentType,
+            ServiceMetrics(sources, clock_.Now()),
+            {{"Cache-Control", "no-store"}}};
   }
 
   HttpResponse Info() const {
@@ -234,6 +247,7 @@ std::vector<HttpRoute> VoiceService::http_routes() {
   State* state = state_.get();
   return {{"/healthz", [state](const ConnectionInfo&) { return state->Health(); }},
           {"/readyz", [state](const ConnectionInfo&) { return state->Ready(); }},
+          {"/metrics", [state](const ConnectionInfo&) { return state->Metrics(); }},
           {"/v1/info", [state](const ConnectionInfo&) { return state->Info(); }}};
 }
 

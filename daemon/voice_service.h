@@ -39,7 +39,7 @@ class VoiceService {
 
   // /v1/voice and /api/chat.
   std::vector<WebSocketRoute> socket_routes();
-  // /healthz, /readyz, /v1/info.
+  // /healthz, /readyz, /metrics, /v1/info.
   std::vector<HttpRoute> http_routes();
 
   // Starts the tick thread.

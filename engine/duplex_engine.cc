@@ -108,6 +108,12 @@ class DuplexEngine final : public Engine {
     return true;
   }
 
+  KvUse kv_use() const noexcept override {
+    const KvPages* const pages = model_->kv_pages();
+    if (pages == nullptr) return {};
+    return {pages->pool_pages(), pages->free_pages()};
+  }
+
   void Leave(SlotId id) noexcept override {
     if (Slot* slot = Find(id)) {
       slot->phase = SlotPhase::kFree;

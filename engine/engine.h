@@ -76,6 +76,11 @@ struct FrameIo {
   int32_t text_token = kNoText;   // out: token whose TextPiece is to be shown, or kNoText
 };
 
+// Pages of the pool of keys and values; zeros where the model keeps none there.
+struct KvUse {
+  int pages = 0, free_pages = 0;
+};
+
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -108,6 +113,8 @@ class Engine {
   // REQUIRES: no slot twice, frames.size() <= info().slots. Entries whose slot is not kReady are
   // skipped (has_audio = false).
   virtual void Tick(std::span<FrameIo> frames) noexcept = 0;
+
+  virtual KvUse kv_use() const noexcept { return {}; }
 };
 
 // How an engine is built. Thrown errors are InputError.

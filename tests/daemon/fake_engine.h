@@ -6,6 +6,7 @@
 #include <atomic>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "daemon/lane.h"
@@ -39,6 +40,10 @@ class FakeEngine final : public engine::Engine {
   int mute_ticks = 0;                // first frames of a session without sound
   int text_every = 0;                // a token (its number) every so many frames of a session
   std::function<void()> in_prepare;  // runs inside Prepare, on its thread
+  std::atomic<bool> hang{false};     // Tick does not return while this is set
+  // What a tick costs for each session in it, on top of tick_cost; waited for where there is no
+  // simulated clock.
+  std::atomic<int> session_cost_us{0};
 
   // Seen.
   std::vector<Time> tick_starts;  // only where a clock was given and room reserved
@@ -122,7 +127,14 @@ class FakeEngine final : public engine::Engine {
       ++slot.frames;
     }
     ++ticks;
-    if (clock_ != nullptr) clock_->Advance(tick_cost);
+    const auto sessions_cost =
+        std::chrono::microseconds(session_cost_us.load()) * static_cast<int64_t>(frames.size());
+    if (clock_ != nullptr) {
+      clock_->Advance(tick_cost + sessions_cost);
+    } else if (sessions_cost.count() > 0) {
+      std::this_thread::sleep_for(sessions_cost);
+    }
+    while (hang) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
  private:
