@@ -49,6 +49,7 @@ std::vector<QuantizedKernel> FindKernels() {
 #ifdef __x86_64__
   if (HasAvx2Kernel()) kernels.push_back({"avx2", RunAvx2});
   if (HasVnniKernel()) kernels.push_back({"avx512-vnni", RunVnni});
+  if (HasAmxKernel()) kernels.push_back({"amx-int8", RunAmx});
 #endif
   return kernels;
 }

@@ -11,6 +11,9 @@ void RunAvx2(const QuantizedBlock& block) noexcept;
 // AVX-512 with VNNI, 512-bit registers.
 bool HasVnniKernel() noexcept;
 void RunVnni(const QuantizedBlock& block) noexcept;
+// Tiles of AMX. The first call asks the system for them.
+bool HasAmxKernel() noexcept;
+void RunAmx(const QuantizedBlock& block) noexcept;
 #endif
 
 }  // namespace antiphon::kernels::cpu
