@@ -5,6 +5,7 @@
 
 #include "cli/bench.h"
 #include "cli/check.h"
+#include "cli/doctor.h"
 #include "cli/inspect.h"
 #include "cli/plan.h"
 #include "cli/quality.h"
@@ -17,6 +18,7 @@ int main(int argc, char** argv) {
   int exit_status = 0;
   antiphon::cli::RegisterBench(app, &exit_status);
   antiphon::cli::RegisterCheck(app, &exit_status);
+  antiphon::cli::RegisterDoctor(app, &exit_status);
   antiphon::cli::RegisterInspect(app, &exit_status);
   antiphon::cli::RegisterPlan(app, &exit_status);
   antiphon::cli::RegisterQuality(app, &exit_status);

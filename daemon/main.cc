@@ -3,8 +3,8 @@
 // Exit status: 0 stopped when asked to, 1 --check-config found faults, 2 configuration, 3 model,
 // 4 address in use, 5 failed.
 #include <spdlog/spdlog.h>
-#include <systemd/sd-daemon.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
@@ -14,8 +14,10 @@
 
 #include "daemon/clock.h"
 #include "daemon/config_file.h"
+#include "daemon/inherited_sockets.h"
 #include "daemon/log.h"
 #include "daemon/realtime.h"
+#include "daemon/service_notify.h"
 #include "daemon/static_page.h"
 #include "daemon/tls_certificate.h"
 #include "daemon/voice_service.h"
@@ -91,13 +93,18 @@ WebServerOptions MakeServerOptions(const DaemonOptions& options) {
           address);
     }
   };
-  for (const std::string& address : options.server_listen) add("server.listen", address, false);
-  for (const std::string& address : options.server_tls_listen) {
-    add("server.tls_listen", address, true);
+  server.listen = InheritedSockets();
+  if (server.listen.empty()) {
+    for (const std::string& address : options.server_listen) add("server.listen", address, false);
+    for (const std::string& address : options.server_tls_listen) {
+      add("server.tls_listen", address, true);
+    }
   }
+  const bool tls = std::any_of(server.listen.begin(), server.listen.end(),
+                               [](const ListenAddress& address) { return address.tls; });
   server.certificate_file = options.server_certificate;
   server.private_key_file = options.server_private_key;
-  if (!options.server_tls_listen.empty() && server.certificate_file.empty()) {
+  if (tls && server.certificate_file.empty()) {
     const CertificateFiles files = SelfSignedCertificate(StateFolder());
     spdlog::info("self-signed certificate: {}", files.certificate);
     server.certificate_file = files.certificate;
@@ -157,19 +164,20 @@ void Serve(const DaemonOptions& options, engine::Engine& engine) {
   server.emplace(io, server_options, std::move(pages), service.socket_routes());
   service.Start();
 
+  ServiceNotify notify(io, [&service] { return service.tick_stats().ticks; });
   boost::asio::signal_set signals(io, SIGTERM, SIGINT);
   const auto stop = [&io] { io.stop(); };
   signals.async_wait([&](const boost::system::error_code& error, int) {
     if (error) return;
     spdlog::info("stopping: no new callers; a second signal stops at once");
-    sd_notify(0, "STOPPING=1");
+    notify.Stopping();
     service.Drain(stop);
     signals.async_wait([stop](const boost::system::error_code& again, int) {
       if (!again) stop();
     });
   });
   SayWhereToGo(*server, server_options);
-  sd_notify(0, "READY=1");
+  notify.Ready();
   io.run();
   service.Stop();
   server.reset();

@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <set>
 
 #include "daemon/http_exchange.h"
+#include "daemon/listener.h"
 #include "daemon/refused_connection.h"
 #include "daemon/uv_on_asio.h"
 #include "daemon/websocket_peer.h"
@@ -43,7 +43,9 @@ class WebServer::State {
         sweep_(io) {
     MakeProtocols();
     // Bound first: the cheap fault to make, and the one worth a word of its own.
-    for (const ListenAddress& address : options_.listen) Listen(address);
+    for (const ListenAddress& address : options_.listen) {
+      listeners_.push_back(OpenListener(io, address));
+    }
     MakeContext();
     for (auto& listener : listeners_) Accept(*listener);
     next_keep_alive_ = std::chrono::steady_clock::now() + KeepAliveEvery();
@@ -82,16 +84,6 @@ class WebServer::State {
   }
 
  private:
-  struct Listener {
-    explicit Listener(asio::io_context& io) : acceptor(io), socket(io), retry(io) {}
-    tcp::acceptor acceptor;
-    tcp::socket socket;
-    asio::steady_timer retry;
-    uint16_t port = 0;
-    bool tls = false;
-    std::string name;  // libwebsockets keeps the pointer
-    lws_vhost* vhost = nullptr;
-  };
   struct Connection {
     std::string remote_address;
     bool secure = false;
@@ -121,30 +113,6 @@ class WebServer::State {
       protocols_.push_back(protocol);
     }
     protocols_.push_back({});
-  }
-
-  void Listen(const ListenAddress& address) {
-    const std::string shown = address.address + ":" + std::to_string(address.port);
-    boost::system::error_code error;
-    const auto ip = asio::ip::make_address(address.address, error);
-    if (error) {
-      throw InputError("listen " + shown + ": expected a numeric IPv4 or IPv6 address, found \"" +
-                       address.address + "\"");
-    }
-    auto listener = std::make_unique<Listener>(io_);
-    const tcp::endpoint endpoint(ip, address.port);
-    listener->acceptor.open(endpoint.protocol(), error);
-    if (!error) listener->acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-    if (!error && ip.is_v6()) listener->acceptor.set_option(asio::ip::v6_only(true), error);
-    if (!error) listener->acceptor.bind(endpoint, error);
-    if (!error) listener->acceptor.listen(asio::socket_base::max_listen_connections, error);
-    if (error == asio::error::address_in_use) {
-      throw AddressInUse("listen " + shown + ": expected a free port, found it in use");
-    }
-    if (error) throw InputError("listen " + shown + ": " + error.message());
-    listener->port = listener->acceptor.local_endpoint().port();
-    listener->tls = address.tls;
-    listeners_.push_back(std::move(listener));
   }
 
   void MakeContext() {

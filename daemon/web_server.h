@@ -79,6 +79,7 @@ struct ListenAddress {
   std::string address = "127.0.0.1";
   uint16_t port = 8998;  // 0: any free port, see WebServer::ports()
   bool tls = false;
+  int inherited_fd = -1;  // >= 0: this socket, which listens already, and is ours from now on
 };
 
 struct WebServerOptions {
