@@ -43,9 +43,12 @@ void QuantizedOp(const Run& run, const Op& op, int part, int parts, const Quanti
   for (int64_t first = mine.begin; first < mine.end; first += group) {
     block.panel_begin = static_cast<int32_t>(first);
     block.panel_end = static_cast<int32_t>(std::min(first + group, mine.end));
-    for (int64_t tile = 0; tile < tiles; ++tile) {
+    for (int64_t tile = 0; tile < tiles; tile += block.second.rows == 0 ? 1 : 2) {
       block.x = input.Tile(tile);
-      for (int32_t i = 0; i < block.x.rows; ++i) {
+      // Two full tiles go together: then a kernel unpacks the weights once.
+      const bool two = (tile + 2) * kQuantTile <= input.rows();
+      block.second = two ? input.Tile(tile + 1) : QuantizedTile{};
+      for (int32_t i = 0; i < block.x.rows + block.second.rows; ++i) {
         const int64_t v = tile * kQuantTile + i;
         block.y[i] = run.arenas.Row(op.out, rows, static_cast<int32_t>(v / op.steps)) +
                      v % op.steps * op.out_step;

@@ -11,6 +11,7 @@
 
 #include "kernels/bf16.h"
 #include "kernels/cpu/linear_kernel.h"
+#include "kernels/cpu/quantized_linear.h"
 
 namespace antiphon::kernels::cpu {
 namespace {
@@ -121,6 +122,8 @@ void PackedWeights::Pack(const WeightTable& table, WeightFormat format) {
     offsets.push_back(total);
     total += RoundUp(BytesOf(spec, weights_.back()), kLine);
   }
+  const auto quantized = [](const PackedWeight& weight) { return weight.quantized(); };
+  if (std::any_of(weights_.begin(), weights_.end(), quantized)) ChooseQuantizedKernels();
   block_ = AlignedBlock(total);
   for (size_t i = 0; i < weights_.size(); ++i) weights_[i].data = block_.data() + offsets[i];
   const int parts = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

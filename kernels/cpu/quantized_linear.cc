@@ -49,7 +49,7 @@ std::vector<QuantizedKernel> FindKernels() {
 #ifdef __x86_64__
   if (HasAvx2Kernel()) kernels.push_back({"avx2", RunAvx2});
   if (HasVnniKernel()) kernels.push_back({"avx512-vnni", RunVnni});
-  if (HasAmxKernel()) kernels.push_back({"amx-int8", RunAmx});
+  if (HasAmxKernel()) kernels.push_back({"amx-int8", RunAmx, true});
 #endif
   return kernels;
 }
@@ -62,9 +62,17 @@ const std::vector<QuantizedKernel>& QuantizedKernels() {
 }
 
 void QuantizedLinear(const QuantizedBlock& block) noexcept {
-  // Found once, before the first tick (packing asks for it).
-  static const auto run = QuantizedKernels().back().run;
-  run(block);
+  const QuantizedKernel& kernel = ChosenKernel(block.format, block.x.rows + block.second.rows);
+  if (block.second.rows == 0 || kernel.two_tiles) {
+    kernel.run(block);
+    return;
+  }
+  QuantizedBlock one = block;
+  one.second = {};
+  kernel.run(one);
+  one.x = block.second;
+  std::copy_n(block.y + kQuantTile, kQuantTile, one.y);
+  kernel.run(one);
 }
 
 void FinishPanel(const QuantizedBlock& block, int32_t panel, const float* sums, float* y) noexcept {

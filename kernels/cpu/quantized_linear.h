@@ -19,24 +19,33 @@ struct QuantizedBlock {
   int32_t n = 0;  // output channels in all (the last panel may be partial)
   int32_t panel_begin = 0, panel_end = 0;
   QuantizedTile x;
-  float* y[kQuantTile] = {};     // [n] each
-  const float* bias = nullptr;   // [n] or null
-  const float* scale = nullptr;  // [n] or null
+  QuantizedTile second;           // a tile more, if it has rows; then both are full
+  float* y[2 * kQuantTile] = {};  // [n] each, the second tile's from kQuantTile on
+  const float* bias = nullptr;    // [n] or null
+  const float* scale = nullptr;   // [n] or null
   Activation activation = Activation::kNone;
   bool accumulate = false;
 };
 
-// Computes panels [panel_begin, panel_end) for the tile's rows, with the best kernel that this
-// machine has.
+// Computes panels [panel_begin, panel_end) for the tiles' rows, with the kernel that is the fastest
+// here for their number: all give the same sums, bit for bit.
 void QuantizedLinear(const QuantizedBlock& block) noexcept;
 
-// A kernel by name ("portable", "avx2", "avx512-vnni", ...), as tests compare them.
+// A kernel by name, as tests and benchmarks compare them.
 struct QuantizedKernel {
   const char* name;
   void (*run)(const QuantizedBlock& block) noexcept;
+  bool two_tiles = false;  // takes a second tile
 };
-// Those that this machine can run, the best last.
+// Those that this machine can run, from the plainest on.
 const std::vector<QuantizedKernel>& QuantizedKernels();
+
+// Measures every kernel at every number of rows, once in a process (some milliseconds). Executors
+// that hold quantized weights call it before their first run.
+void ChooseQuantizedKernels();
+
+// The kernel chosen for 1..kQuantTile rows, or for two tiles of kQuantTile.
+const QuantizedKernel& ChosenKernel(QuantFormat format, int32_t rows);
 
 // The end of a panel for one row: sums [16] to y with bias, activation, scale and accumulation.
 void FinishPanel(const QuantizedBlock& block, int32_t panel, const float* sums, float* y) noexcept;

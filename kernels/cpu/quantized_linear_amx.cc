@@ -31,15 +31,13 @@ constexpr int64_t kAhead = 4096;
 constexpr int32_t kChannels = 16;
 constexpr int32_t kQuads = kQuantGroup / 4;
 
-// Inputs of a chunk, at most 16 KiB, stay in the first-level cache for this many panels.
-constexpr int32_t kChunkBlocks = 16;
-constexpr int32_t kPanelsOfChunk = 8;
+// Tile registers are not renamed: four hold dot products under way (of four groups of one tile of
+// inputs, or of two groups of two), and two pairs of inputs and weights take turns.
+constexpr int kDots = 4;
+constexpr int kInputs = kDots, kWeights = kDots + 2;
 
-// Groups in the tiles together. Tile registers are not renamed: these are as many dot products as
-// can be under way while two pairs of inputs and weights take turns.
-constexpr int kStage = 4;
-constexpr int kStageBlocks = kStage / kGroupsPerBlock;
-constexpr int kInputs = kStage, kWeights = kStage + 2;  // tile registers; dot products are 0..3
+// Blocks of a stage, which is what is in the tiles together.
+constexpr int StageBlocks(int tiles) { return kDots / tiles / kGroupsPerBlock; }
 
 // ARCH_REQ_XCOMP_PERM and the feature number of tile data: Linux,
 // Documentation/arch/x86/xstate.rst.
@@ -57,8 +55,8 @@ struct alignas(64) TileConfig {
 
 // Weights on their way to the tiles and dot products on their way back, for two stages.
 struct alignas(64) Passage {
-  uint8_t weights[2][kStage][kQuads * 64];
-  int32_t dots[2][kStage][kQuantTile][kChannels];
+  uint8_t weights[2][kDots][kQuads * 64];         // by group
+  int32_t dots[2][kDots][kQuantTile][kChannels];  // by group and tile
 };
 
 // As statements with a memory clobber rather than the compiler's intrinsics: gcc 12's do not say
@@ -85,7 +83,7 @@ ANTIPHON_AMX void Configure(int32_t rows) {
       config.bytes_of_row[i] = static_cast<uint16_t>(bytes);
     }
   };
-  tile(0, kStage, rows, 4 * kChannels);
+  tile(0, kDots, rows, 4 * kChannels);
   tile(kInputs, 2, rows, kQuantGroup);
   tile(kWeights, 2, kQuads, 4 * kChannels);
   asm volatile("ldtilecfg %0" ::"m"(config) : "memory");
@@ -112,85 +110,149 @@ ANTIPHON_AMX inline void Unpack(const uint8_t* levels, uint8_t* out) {
   }
 }
 
-// The levels of a stage of kBlocks blocks to passage->weights[side].
-template <QuantFormat kFormat, int kBlocks>
-ANTIPHON_AMX inline void Unpack(const std::byte* block, int side, Passage* passage) {
-  constexpr int64_t kGroupBytes = kChannels * kQuantGroup / (kFormat == QuantFormat::kInt4 ? 2 : 1);
-  for (int b = 0; b < kBlocks; ++b, block += QuantBlockBytes(kFormat)) {
-    const auto* levels = reinterpret_cast<const uint8_t*>(block) + 2 * kChannels * kGroupsPerBlock;
-    for (int g = 0; g < kGroupsPerBlock; ++g) {
-      Unpack<kFormat>(levels + g * kGroupBytes, passage->weights[side][b * kGroupsPerBlock + g]);
-    }
+// Where a panel's group is.
+template <QuantFormat kFormat>
+struct PanelGroups {
+  static constexpr int64_t kBytes =
+      kChannels * kQuantGroup / (kFormat == QuantFormat::kInt4 ? 2 : 1);
+  const std::byte* panel;
+  const uint8_t* Levels(int32_t group) const {
+    return reinterpret_cast<const uint8_t*>(Block(group)) + 2 * kChannels * kGroupsPerBlock +
+           group % kGroupsPerBlock * kBytes;
+  }
+  ANTIPHON_AMX __m512 Scales(int32_t group) const {
+    const std::byte* at = Block(group) + group % kGroupsPerBlock * 2 * kChannels;
+    const __m256i half = _mm256_load_si256(reinterpret_cast<const __m256i*>(at));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+  }
+  const std::byte* Block(int32_t group) const {
+    return panel + int64_t{group / kGroupsPerBlock} * QuantBlockBytes(kFormat);
+  }
+};
+
+// The dot products of one group, with kTiles tiles of inputs, into tile registers from
+// kGroup * kTiles on.
+template <int kRows, int kTiles, int kGroup>
+ANTIPHON_AMX inline void Multiply(const QuantizedTile* x, int32_t group, const uint8_t* weights) {
+  constexpr int kTurn = kGroup % 2;
+  const int64_t at = int64_t{group} * kRows * kQuantGroup;
+  LoadTile<kWeights + kTurn>(weights, 64);
+  LoadTile<kInputs + (kTiles == 1 ? kTurn : 0)>(x[0].levels + at, kQuantGroup);
+  MultiplyTiles<kGroup * kTiles, kInputs + (kTiles == 1 ? kTurn : 0), kWeights + kTurn>();
+  if constexpr (kTiles == 2) {
+    LoadTile<kInputs + 1>(x[1].levels + at, kQuantGroup);
+    MultiplyTiles<kGroup * kTiles + 1, kInputs + 1, kWeights + kTurn>();
   }
 }
 
-template <int kGroup, int kGroups>
-ANTIPHON_AMX inline void MultiplyGroups(const int8_t* x, int32_t rows, const Passage& passage,
-                                        int side) {
-  constexpr int kTurn = kGroup % 2;
-  LoadTile<kInputs + kTurn>(x + kGroup * rows * kQuantGroup, kQuantGroup);
-  LoadTile<kWeights + kTurn>(passage.weights[side][kGroup], 64);
-  MultiplyTiles<kGroup, kInputs + kTurn, kWeights + kTurn>();
-  if constexpr (kGroup + 1 < kGroups) MultiplyGroups<kGroup + 1, kGroups>(x, rows, passage, side);
-}
-
-template <int kGroup, int kGroups>
-ANTIPHON_AMX inline void StoreDots(int side, Passage* passage) {
-  StoreTile<kGroup>(passage->dots[side][kGroup], 4 * kChannels);
-  if constexpr (kGroup + 1 < kGroups) StoreDots<kGroup + 1, kGroups>(side, passage);
-}
-
-// Adds a stage's dot products, scaled, to the sums.
-template <QuantFormat kFormat, int kRows, int kBlocks>
-ANTIPHON_AMX inline void Scale(const std::byte* block, const float* x_scales, int side,
-                               const Passage& passage, __m512 (&sums)[kRows]) {
-  for (int i = 0; i < kBlocks * kGroupsPerBlock; ++i) {
-    const std::byte* scales_at = block + i / kGroupsPerBlock * QuantBlockBytes(kFormat) +
-                                 i % kGroupsPerBlock * 2 * kChannels;
-    const __m256i half = _mm256_load_si256(reinterpret_cast<const __m256i*>(scales_at));
-    const __m512 scales = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+// Adds the dot products of `groups` groups from `group` on, scaled, to a tile's sums.
+template <QuantFormat kFormat, int kRows, int kTiles>
+ANTIPHON_AMX inline void Scale(const PanelGroups<kFormat>& panel, int32_t group, int groups,
+                               const float* x_scales, const int32_t (*dots)[kQuantTile][kChannels],
+                               __m512 (&sums)[kRows]) {
+  x_scales += int64_t{group} * kRows;
+  for (int i = 0; i < groups; ++i, x_scales += kRows) {
+    const __m512 scales = panel.Scales(group + i);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-      const __m512 dots = _mm512_cvtepi32_ps(_mm512_load_si512(passage.dots[side][i][r]));
-      const __m512 scale = _mm512_mul_ps(scales, _mm512_set1_ps(x_scales[i * kRows + r]));
-      sums[r] = _mm512_fmadd_ps(dots, scale, sums[r]);
+      const __m512 dot = _mm512_cvtepi32_ps(_mm512_load_si512(dots[i * kTiles][r]));
+      const __m512 scale = _mm512_mul_ps(scales, _mm512_set1_ps(x_scales[r]));
+      sums[r] = _mm512_fmadd_ps(dot, scale, sums[r]);
     }
   }
 }
 
-// Adds `blocks` blocks of a panel to the sums. Three stages are under way: one is unpacked, one is
-// in the tiles, one is scaled.
-template <QuantFormat kFormat, int kRows>
-ANTIPHON_AMX inline void Chunk(const std::byte* at, const int8_t* x, const float* x_scales,
-                               int32_t blocks, Passage* passage, __m512 (&sums)[kRows]) {
-  constexpr int64_t kBytes = QuantBlockBytes(kFormat) * kStageBlocks;
-  constexpr int64_t kLevels = int64_t{kStage} * kRows * kQuantGroup, kScales = kStage * kRows;
-  const int32_t stages = blocks / kStageBlocks;
-  if (stages > 0) Unpack<kFormat, kStageBlocks>(at, 0, passage);
-  for (int32_t s = 0; s < stages; ++s, at += kBytes, x += kLevels, x_scales += kScales) {
-    const int side = s & 1;
-    for (int64_t i = 0; i < kBytes; i += 64) {
-      _mm_prefetch(reinterpret_cast<const char*>(at) + kAhead + i, _MM_HINT_T0);
+// One panel's sums for kTiles tiles of kRows rows. Three stages are under way: one is unpacked, one
+// is in the tiles, one is scaled, group by group in turn, so that neither unit waits for the other.
+template <QuantFormat kFormat, int kRows, int kTiles>
+class PanelSums {
+ public:
+  ANTIPHON_AMX PanelSums(const std::byte* panel, const QuantizedTile* x, Passage* passage)
+      : panel_{panel}, x_(x), passage_(passage) {}
+
+  ANTIPHON_AMX void Run(int32_t blocks, float (*out)[kRows][kChannels]) {
+    constexpr int kGroups = kDots / kTiles;
+    const int32_t groups = blocks * kGroupsPerBlock;
+    __m512 sums[kRows];
+#pragma GCC unroll 16
+    for (__m512& sum : sums) sum = _mm512_setzero_ps();
+    if constexpr (kTiles == 2) {
+      for (int r = 0; r < kRows; ++r) _mm512_store_ps(out[1][r], _mm512_setzero_ps());
     }
-    MultiplyGroups<0, kStage>(x, kRows, *passage, side);
-    if (s + 1 < stages) Unpack<kFormat, kStageBlocks>(at + kBytes, side ^ 1, passage);
-    if (s > 0) {
-      Scale<kFormat, kRows, kStageBlocks>(at - kBytes, x_scales - kScales, side ^ 1, *passage,
-                                          sums);
+    for (int32_t g = 0; g < std::min(kGroups, groups); ++g) {
+      Unpack<kFormat>(panel_.Levels(g), passage_->weights[0][g]);
     }
-    StoreDots<0, kStage>(side, passage);
+    int32_t stage = 0;
+    for (; stage + kGroups <= groups; stage += kGroups) {
+      const int side = stage / kGroups & 1;
+      const auto* fetch = reinterpret_cast<const char*>(panel_.Block(stage)) + kAhead;
+      for (int64_t i = 0; i < StageBlocks(kTiles) * QuantBlockBytes(kFormat); i += 64) {
+        _mm_prefetch(fetch + i, _MM_HINT_T0);
+      }
+      Stage<0, kGroups>(stage, std::min(kGroups, groups - stage - kGroups), side, sums, out);
+      Keep<0, kDots>(side);
+    }
+    const int side = stage / kGroups & 1;
+    if (stage > 0) Add(stage - kGroups, kGroups, side ^ 1, sums, out);
+    if (stage < groups) {
+      Stage<0, kGroupsPerBlock>(stage, 0, side, sums, nullptr);
+      Keep<0, kGroupsPerBlock * kTiles>(side);
+      Add(stage, kGroupsPerBlock, side, sums, out);
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) _mm512_store_ps(out[0][r], sums[r]);
   }
-  if (stages > 0) {
-    Scale<kFormat, kRows, kStageBlocks>(at - kBytes, x_scales - kScales, (stages - 1) & 1, *passage,
-                                        sums);
+
+ private:
+  // Multiplies this stage's groups, unpacks the next one's (`next` of them), adds the last one's.
+  template <int kGroup, int kGroups>
+  ANTIPHON_AMX void Stage(int32_t stage, int next, int side, __m512 (&sums)[kRows],
+                          float (*out)[kRows][kChannels]) {
+    Multiply<kRows, kTiles, kGroup>(x_, stage + kGroup, passage_->weights[side][kGroup]);
+    if (kGroup < next) {
+      Unpack<kFormat>(panel_.Levels(stage + kGroups + kGroup), passage_->weights[side ^ 1][kGroup]);
+    }
+    if (out != nullptr && stage > 0) {
+      const auto* dots = passage_->dots[side ^ 1];
+      if constexpr (kTiles == 1) {
+        Scale<kFormat, kRows, 1>(panel_, stage - kGroups + kGroup, 1, x_[0].scales, dots + kGroup,
+                                 sums);
+      } else if constexpr (kGroup == 0) {
+        Scale<kFormat, kRows, 2>(panel_, stage - kGroups, kGroups, x_[0].scales, dots, sums);
+      } else {
+        AddSecond(stage - kGroups, kGroups, side ^ 1, out);
+      }
+    }
+    if constexpr (kGroup + 1 < kGroups) Stage<kGroup + 1, kGroups>(stage, next, side, sums, out);
   }
-  if (blocks % kStageBlocks != 0) {
-    Unpack<kFormat, 1>(at, 0, passage);
-    MultiplyGroups<0, kGroupsPerBlock>(x, kRows, *passage, 0);
-    StoreDots<0, kGroupsPerBlock>(0, passage);
-    Scale<kFormat, kRows, 1>(at, x_scales, 0, *passage, sums);
+
+  // A stage's dot products from the tile registers to memory.
+  template <int kTile, int kCount>
+  ANTIPHON_AMX void Keep(int side) {
+    StoreTile<kTile>(passage_->dots[side][kTile], 4 * kChannels);
+    if constexpr (kTile + 1 < kCount) Keep<kTile + 1, kCount>(side);
   }
-}
+
+  ANTIPHON_AMX void Add(int32_t group, int groups, int side, __m512 (&sums)[kRows],
+                        float (*out)[kRows][kChannels]) {
+    Scale<kFormat, kRows, kTiles>(panel_, group, groups, x_[0].scales, passage_->dots[side], sums);
+    if constexpr (kTiles == 2) AddSecond(group, groups, side, out);
+  }
+
+  // The second tile's sums do not fit the registers beside the first one's.
+  ANTIPHON_AMX void AddSecond(int32_t group, int groups, int side, float (*out)[kRows][kChannels]) {
+    __m512 sums[kRows];
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) sums[r] = _mm512_load_ps(out[1][r]);
+    Scale<kFormat, kRows, 2>(panel_, group, groups, x_[1].scales, passage_->dots[side] + 1, sums);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) _mm512_store_ps(out[1][r], sums[r]);
+  }
+
+  PanelGroups<kFormat> panel_;
+  const QuantizedTile* x_;
+  Passage* passage_;
+};
 
 ANTIPHON_AMX inline void Store(const QuantizedBlock& block, int32_t panel, __m512 sums, float* y) {
   const bool plain =
@@ -206,33 +268,19 @@ ANTIPHON_AMX inline void Store(const QuantizedBlock& block, int32_t panel, __m51
   FinishPanel(block, panel, values, y);
 }
 
-template <QuantFormat kFormat, int kRows>
+template <QuantFormat kFormat, int kRows, int kTiles>
 ANTIPHON_AMX void Panels(const QuantizedBlock& block) {
-  constexpr int64_t kBytes = QuantBlockBytes(kFormat);
+  const int64_t panel_bytes = block.blocks * QuantBlockBytes(kFormat);
+  const QuantizedTile x[] = {block.x, block.second};
   Passage passage;
-  alignas(64) float kept[kPanelsOfChunk][kRows][kChannels];
+  alignas(64) float sums[kTiles][kRows][kChannels];
   Configure(kRows);
-  for (int32_t first = block.panel_begin; first < block.panel_end; first += kPanelsOfChunk) {
-    const int32_t panels = std::min(kPanelsOfChunk, block.panel_end - first);
-    for (int32_t b = 0; b < block.blocks; b += kChunkBlocks) {
-      const int32_t blocks = std::min(kChunkBlocks, block.blocks - b);
-      const int64_t group = int64_t{b} * kGroupsPerBlock * kRows;
-      for (int32_t p = 0; p < panels; ++p) {
-        __m512 sums[kRows];
-#pragma GCC unroll 16
-        for (int r = 0; r < kRows; ++r) {
-          sums[r] = b == 0 ? _mm512_setzero_ps() : _mm512_load_ps(kept[p][r]);
-        }
-        Chunk<kFormat, kRows>(block.panels + (int64_t{first + p} * block.blocks + b) * kBytes,
-                              block.x.levels + group * kQuantGroup, block.x.scales + group, blocks,
-                              &passage, sums);
-#pragma GCC unroll 16
-        for (int r = 0; r < kRows; ++r) _mm512_store_ps(kept[p][r], sums[r]);
-      }
-    }
-    for (int32_t p = 0; p < panels; ++p) {
+  for (int32_t panel = block.panel_begin; panel < block.panel_end; ++panel) {
+    PanelSums<kFormat, kRows, kTiles>(block.panels + panel * panel_bytes, x, &passage)
+        .Run(block.blocks, sums);
+    for (int tile = 0; tile < kTiles; ++tile) {
       for (int r = 0; r < kRows; ++r) {
-        Store(block, first + p, _mm512_load_ps(kept[p][r]), block.y[r]);
+        Store(block, panel, _mm512_load_ps(sums[tile][r]), block.y[tile * kQuantTile + r]);
       }
     }
   }
@@ -240,12 +288,12 @@ ANTIPHON_AMX void Panels(const QuantizedBlock& block) {
   asm volatile("tilerelease");
 }
 
-using Run = void (*)(const QuantizedBlock& block);
-
 template <QuantFormat kFormat, int... kRows>
-Run RunOf(int32_t rows, std::integer_sequence<int, kRows...>) {
-  static constexpr Run kRuns[] = {Panels<kFormat, kRows + 1>...};
-  return kRuns[rows - 1];
+void RunRows(const QuantizedBlock& block, std::integer_sequence<int, kRows...>) {
+  using Run = void (*)(const QuantizedBlock& block);
+  static constexpr Run kOne[] = {Panels<kFormat, kRows + 1, 1>...};
+  const bool two = block.second.rows != 0;
+  (two ? Panels<kFormat, kQuantTile, 2> : kOne[block.x.rows - 1])(block);
 }
 
 // Tile registers are off until a process asks for them; its threads inherit the permission.
@@ -261,9 +309,9 @@ bool HasAmxKernel() noexcept {
 void RunAmx(const QuantizedBlock& block) noexcept {
   constexpr auto kRows = std::make_integer_sequence<int, kQuantTile>();
   if (block.format == QuantFormat::kInt4) {
-    RunOf<QuantFormat::kInt4>(block.x.rows, kRows)(block);
+    RunRows<QuantFormat::kInt4>(block, kRows);
   } else {
-    RunOf<QuantFormat::kInt8>(block.x.rows, kRows)(block);
+    RunRows<QuantFormat::kInt8>(block, kRows);
   }
 }
 
