@@ -7,6 +7,7 @@
 #include "cli/check.h"
 #include "cli/doctor.h"
 #include "cli/inspect.h"
+#include "cli/key.h"
 #include "cli/plan.h"
 #include "cli/quality.h"
 #include "cli/talk.h"
@@ -20,6 +21,7 @@ int main(int argc, char** argv) {
   antiphon::cli::RegisterCheck(app, &exit_status);
   antiphon::cli::RegisterDoctor(app, &exit_status);
   antiphon::cli::RegisterInspect(app, &exit_status);
+  antiphon::cli::RegisterKey(app, &exit_status);
   antiphon::cli::RegisterPlan(app, &exit_status);
   antiphon::cli::RegisterQuality(app, &exit_status);
   antiphon::cli::RegisterTalk(app, &exit_status);

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "daemon/credentials.h"
 #include "engine/error.h"
 
 namespace antiphon::daemon {
@@ -199,6 +200,13 @@ void CheckConfiguration(Configuration* configuration) {
   if (options.server_listen.empty() && options.server_tls_listen.empty()) {
     fault("server.listen",
           "expected at least one address here or in server.tls_listen, found none");
+  }
+  for (const std::string& key : options.security_keys) {
+    try {
+      ParseKey(key);
+    } catch (const InputError& error) {
+      fault("security.keys", error.what());
+    }
   }
   if (options.server_certificate.empty() != options.server_private_key.empty()) {
     const bool certificate = !options.server_certificate.empty();

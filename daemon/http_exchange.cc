@@ -32,6 +32,29 @@ std::string Path(lws* wsi) {
   return std::string(uri, static_cast<size_t>(size));
 }
 
+// The first offered sub-protocol that begins so, without that beginning.
+std::string OfferedAfter(const std::string& list, std::string_view begin) {
+  const size_t at = list.find(begin);
+  if (at == std::string::npos) return "";
+  const size_t first = at + begin.size();
+  return list.substr(first, list.find_first_of(", \t", first) - first);
+}
+
+std::string TakeKey(lws* wsi, HttpRequest* request) {
+  constexpr std::string_view kBearer = "Bearer ";
+  std::string key;
+  for (const char* name : {"key", "auth_id", "worker_auth_id"}) {
+    const auto found = request->info.query.find(name);
+    if (found == request->info.query.end()) continue;
+    if (key.empty()) key = found->second;
+    request->info.query.erase(found);
+  }
+  const std::string header = Header(wsi, WSI_TOKEN_HTTP_AUTHORIZATION);
+  if (header.starts_with(kBearer)) return header.substr(kBearer.size());
+  const std::string offered = OfferedAfter(request->sub_protocols, "antiphon.key.");
+  return offered.empty() ? key : offered;
+}
+
 bool AddHeader(lws* wsi, const std::string& name, const std::string& value, unsigned char** at,
                unsigned char* end) {
   const std::string key = name + ":";
@@ -74,6 +97,7 @@ HttpRequest ReadRequest(lws* wsi, const std::string& remote_address, bool secure
   request.info.path = Path(wsi);
   request.info.origin = Header(wsi, WSI_TOKEN_ORIGIN);
   request.sub_protocols = Header(wsi, WSI_TOKEN_PROTOCOL);
+  request.host = Header(wsi, WSI_TOKEN_HOST);
   request.if_none_match = Header(wsi, WSI_TOKEN_HTTP_IF_NONE_MATCH);
   std::string argument(static_cast<size_t>(lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_URI_ARGS)) + 1,
                        '\0');
@@ -88,6 +112,7 @@ HttpRequest ReadRequest(lws* wsi, const std::string& remote_address, bool secure
     request.info.query[one.substr(0, equals)] =
         equals == std::string::npos ? "" : one.substr(equals + 1);
   }
+  request.key_text = TakeKey(wsi, &request);
   return request;
 }
 
@@ -116,6 +141,20 @@ HttpResponse Cached(const HttpRequest& request, HttpResponse response) {
   return response;
 }
 
+HttpResponse Refusal(const AccessDecision& decision, FrontCounters* counters) {
+  HttpResponse response;
+  response.body = std::string(decision.reason()) + "\n";
+  if (decision.refusal == AccessDecision::Refusal::kKey) {
+    ++counters->key;
+    response.status = 401;
+    response.headers["WWW-Authenticate"] = "Bearer";
+  } else {
+    ++(decision.refusal == AccessDecision::Refusal::kRight ? counters->right : counters->origin);
+    response.status = 403;
+  }
+  return response;
+}
+
 int RefuseUpgrade(lws* wsi, const HttpResponse& refusal) {
   if (!WriteHead(wsi, refusal)) return -1;
   std::string body(LWS_PRE, '\0');
@@ -131,6 +170,7 @@ HttpExchange::HttpExchange(HttpResponse response, HttpMethod method)
 int HttpExchange::Start(lws* wsi) {
   if (!WriteHead(wsi, response_)) return -1;
   if (method_ == HttpMethod::kHead || response_.body.empty()) {
+    done_ = true;
     return lws_http_transaction_completed(wsi) != 0 ? -1 : 0;
   }
   lws_callback_on_writable(wsi);
@@ -152,6 +192,7 @@ int HttpExchange::OnWritable(lws* wsi) {
     lws_callback_on_writable(wsi);
     return 0;
   }
+  done_ = true;
   // What a refused method wanted to send us is not read: the connection ends with the answer.
   if (method_ == HttpMethod::kOther) return -1;
   return lws_http_transaction_completed(wsi) != 0 ? -1 : 0;

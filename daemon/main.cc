@@ -84,7 +84,11 @@ WebServerOptions MakeServerOptions(const DaemonOptions& options) {
   const auto add = [&](std::string_view key, const std::string& address, bool tls) {
     const HostPort parsed = ParseHostPort(key, address);
     server.listen.push_back({parsed.host, static_cast<uint16_t>(parsed.port), tls});
-    const bool loopback = parsed.host.starts_with("127.") || parsed.host == "::1";
+    const bool loopback = IsLoopback(parsed.host);
+    if (!loopback && options.security_keys.empty()) {
+      spdlog::warn("{} is open to other machines, which need a key: make one with antiphon key",
+                   address);
+    }
     if (!tls && !loopback) {
       spdlog::warn(
           "{} is plain HTTP: browsers on other machines refuse the microphone there; add an "
@@ -111,6 +115,11 @@ WebServerOptions MakeServerOptions(const DaemonOptions& options) {
     server.private_key_file = files.private_key;
   }
   server.max_connections = static_cast<size_t>(options.server_max_connections);
+  server.max_connections_per_address =
+      static_cast<size_t>(options.server_max_connections_per_address);
+  for (const std::string& key : options.security_keys) server.access.keys.push_back(ParseKey(key));
+  server.access.loopback_needs_key = options.security_require_key == "always";
+  server.access.origins = options.security_origins;
   server.ping_interval_s = options.server_ping_interval_s;
   server.idle_timeout_s = options.server_idle_timeout_s;
   return server;
@@ -119,6 +128,7 @@ WebServerOptions MakeServerOptions(const DaemonOptions& options) {
 VoiceServiceOptions MakeServiceOptions(const DaemonOptions& options) {
   VoiceServiceOptions service;
   service.max_sessions = options.sessions_max;
+  service.max_per_address = options.sessions_max_per_address;
   service.codec_threads = options.audio_codec_threads;
   service.realtime_priority = options.sessions_realtime_priority;
   service.drain_grace = std::chrono::milliseconds(options.sessions_drain_grace_ms);
@@ -156,10 +166,12 @@ void SayWhereToGo(const WebServer& server, const WebServerOptions& options) {
 void Serve(const DaemonOptions& options, engine::Engine& engine) {
   boost::asio::io_context io(1);
   MonotonicClock clock;
-  VoiceService service(io, engine, MakeServiceOptions(options), clock);
+  const WebServerOptions server_options = MakeServerOptions(options);
+  VoiceServiceOptions service_options = MakeServiceOptions(options);
+  service_options.front = server_options.counters;
+  VoiceService service(io, engine, service_options, clock);
   std::vector<HttpRoute> pages = PageRoutes();
   for (HttpRoute& route : service.http_routes()) pages.push_back(std::move(route));
-  const WebServerOptions server_options = MakeServerOptions(options);
   std::optional<WebServer> server;
   server.emplace(io, server_options, std::move(pages), service.socket_routes());
   service.Start();

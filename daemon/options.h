@@ -19,6 +19,10 @@ struct DaemonOptions {
   int server_max_connections = 1024;
   int server_ping_interval_s = 5;
   int server_idle_timeout_s = 10;
+  int server_max_connections_per_address = 64;
+  std::vector<std::string> security_keys;
+  std::string security_require_key = "remote";
+  std::vector<std::string> security_origins;
   std::string model_path = "embedded";
   std::string model_executor = "cpu";
   std::string model_weights = "auto";
@@ -26,6 +30,7 @@ struct DaemonOptions {
   int model_threads = 0;
   int sessions_slots = 4;
   int sessions_max = 0;
+  int sessions_max_per_address = 0;
   int sessions_start_timeout_s = 10;
   int sessions_drain_grace_ms = 0;
   int sessions_realtime_priority = 20;

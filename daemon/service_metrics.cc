@@ -83,6 +83,17 @@ void AddSessions(const SessionTable& table, MetricsText* page) {
                 Real(peers.underruns));
 }
 
+void AddFront(const FrontCounters& front, MetricsText* page) {
+  page->Family("antiphon_front_refusals_total", "counter",
+               "Connections and requests turned away before a conversation, by reason.");
+  page->Sample({{"reason", "connections"}}, Real(front.connections));
+  page->Sample({{"reason", "address"}}, Real(front.address));
+  page->Sample({{"reason", "origin"}}, Real(front.origin));
+  page->Sample({{"reason", "key"}}, Real(front.key));
+  page->Sample({{"reason", "right"}}, Real(front.right));
+  page->Sample({{"reason", "slow"}}, Real(front.slow));
+}
+
 void AddSound(const SessionTable& table, int codec_threads, MetricsText* page) {
   const SoundTotals sound = table.sound();
   page->Counter("antiphon_opus_errors_total", "Packets that would not decode.", Real(sound.broken));
@@ -141,6 +152,7 @@ std::string ServiceMetrics(const MetricsSources& sources, Time now) {
   AddFrames(sources.ticks, &page);
   AddBuffers(sources.ticks, now, &page);
   AddSessions(sources.table, &page);
+  if (sources.front != nullptr) AddFront(*sources.front, &page);
   AddSound(sources.table, sources.codec_threads, &page);
   AddKv(sources.ticks, &page);
   AddProcess(&page);

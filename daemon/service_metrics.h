@@ -5,6 +5,7 @@
 
 #include "daemon/session_table.h"
 #include "daemon/tick_loop.h"
+#include "daemon/web_server.h"
 
 namespace antiphon::daemon {
 
@@ -12,7 +13,8 @@ struct MetricsSources {
   const TickLoop& ticks;
   const SessionTable& table;
   int codec_threads = 0;
-  bool healthy = false;  // as /healthz
+  bool healthy = false;                  // as /healthz
+  const FrontCounters* front = nullptr;  // null: not told
 };
 
 // The page in Prometheus' text format. Labels are few and bounded: "slot" is a number below the

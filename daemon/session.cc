@@ -11,8 +11,9 @@
 
 namespace antiphon::daemon {
 
-Session::Session(SessionTable& table, size_t lane, uint64_t id, SessionEvents& events)
-    : table_(table), lane_(lane), id_(id), events_(&events) {}
+Session::Session(SessionTable& table, size_t lane, uint64_t id, SessionEvents& events,
+                 const Caller& caller)
+    : table_(table), lane_(lane), id_(id), caller_(caller), events_(&events) {}
 
 Session::~Session() = default;
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "daemon/access_control.h"
 #include "daemon/sound_path.h"
 #include "daemon/tick_loop.h"
 #include "daemon/utf8_pieces.h"
@@ -20,6 +21,12 @@
 namespace antiphon::daemon {
 
 class SessionTable;
+
+// Who asks to be admitted.
+struct Caller {
+  std::string address;
+  Priority priority = Priority::kNormal;
+};
 
 // The protocol's side of a session. Called on the I/O thread, never after Session::Close.
 class SessionEvents {
@@ -49,7 +56,8 @@ struct SessionStats {
 class Session : public std::enable_shared_from_this<Session> {
  public:
   // Made by SessionTable::Admit.
-  Session(SessionTable& table, size_t lane, uint64_t id, SessionEvents& events);
+  Session(SessionTable& table, size_t lane, uint64_t id, SessionEvents& events,
+          const Caller& caller);
   ~Session();
 
   // REQUIRES: kOpen.
@@ -64,6 +72,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool open() const { return state_ == State::kOpen; }
   bool running() const { return state_ == State::kRunning; }
   uint64_t id() const { return id_; }
+  const Caller& caller() const { return caller_; }
   SessionStats stats() const;
 
   // For the table.
@@ -84,6 +93,7 @@ class Session : public std::enable_shared_from_this<Session> {
   SessionTable& table_;
   const size_t lane_;
   const uint64_t id_;
+  const Caller caller_;
   SessionEvents* events_;
   // Owned by us.
   std::shared_ptr<engine::PreparedSession> prepared_;

@@ -7,7 +7,7 @@
 namespace antiphon::daemon {
 
 const char* AdmissionName(Admission outcome) {
-  constexpr const char* kNames[] = {"admitted", "busy", "draining"};
+  constexpr const char* kNames[] = {"admitted", "busy", "draining", "address"};
   return kNames[static_cast<size_t>(outcome)];
 }
 
@@ -27,16 +27,28 @@ SessionTable::~SessionTable() {
   preparer_.Close();
 }
 
-std::shared_ptr<Session> SessionTable::Admit(SessionEvents& events, Admission* outcome) {
-  *outcome =
-      draining_ ? Admission::kDraining : (free_.empty() ? Admission::kBusy : Admission::kAdmitted);
+Admission SessionTable::Judge(const Caller& caller) const {
+  if (draining_) return Admission::kDraining;
+  const bool limited = parts_.max_per_address > 0 && !caller.address.empty() &&
+                       (parts_.limit_loopback || !IsLoopback(caller.address));
+  if (limited && std::count_if(sessions_.begin(), sessions_.end(), [&](const auto& session) {
+                   return session->caller().address == caller.address;
+                 }) >= parts_.max_per_address) {
+    return Admission::kAddress;
+  }
+  return free_.empty() ? Admission::kBusy : Admission::kAdmitted;
+}
+
+std::shared_ptr<Session> SessionTable::Admit(SessionEvents& events, const Caller& caller,
+                                             Admission* outcome) {
+  *outcome = Judge(caller);
   if (*outcome != Admission::kAdmitted) {
     ++refused_[static_cast<size_t>(*outcome)];
     return nullptr;
   }
   const size_t lane = free_.back();
   free_.pop_back();
-  sessions_.push_back(std::make_shared<Session>(*this, lane, ++admitted_, events));
+  sessions_.push_back(std::make_shared<Session>(*this, lane, ++admitted_, events, caller));
   return sessions_.back();
 }
 

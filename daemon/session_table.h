@@ -11,14 +11,16 @@
 
 #include "audio/codec_pool.h"
 #include "audio/opus_codec.h"
+#include "daemon/access_control.h"
 #include "daemon/session.h"
 #include "daemon/tick_loop.h"
 
 namespace antiphon::daemon {
 
-enum class Admission : uint8_t { kAdmitted, kBusy, kDraining };
-inline constexpr std::array kRefusals = {Admission::kBusy, Admission::kDraining};
-// "busy", "draining": what metrics and clients are told.
+enum class Admission : uint8_t { kAdmitted, kBusy, kDraining, kAddress };
+inline constexpr std::array kRefusals = {Admission::kBusy, Admission::kDraining,
+                                         Admission::kAddress};
+// "busy", "draining", "address": what metrics and clients are told.
 const char* AdmissionName(Admission outcome);
 
 // What became of the callers' sound, all sessions, ever.
@@ -48,6 +50,8 @@ class SessionTable {
     audio::CodecPool& preparers;
     audio::OpusEncoderOptions encoder;
     std::chrono::seconds start_within{10};  // from admission to a start message
+    int max_per_address = 0;                // conversations of one other machine; 0: no limit
+    bool limit_loopback = false;            // count this machine as another
   };
 
   explicit SessionTable(const Parts& parts);
@@ -57,7 +61,7 @@ class SessionTable {
   SessionTable& operator=(const SessionTable&) = delete;
 
   // A session for `events`, or null and why.
-  std::shared_ptr<Session> Admit(SessionEvents& events, Admission* outcome);
+  std::shared_ptr<Session> Admit(SessionEvents& events, const Caller& caller, Admission* outcome);
   // From now on everybody is refused.
   void StopAdmitting() { draining_ = true; }
   bool draining() const { return draining_; }
@@ -95,6 +99,8 @@ class SessionTable {
   void Release(Session& session, size_t lane, std::shared_ptr<engine::PreparedSession> prepared);
 
  private:
+  Admission Judge(const Caller& caller) const;
+
   // A lane on its way back: its prompt lives until the engine has let go of it.
   struct Leaving {
     size_t lane;

@@ -30,13 +30,20 @@ VoiceConnection::~VoiceConnection() {
 void VoiceConnection::OnOpen(WebSocket& socket) {
   socket_ = &socket;
   opened_ = clock_.Now();
+  if (!socket.info().refusal.empty()) {
+    socket_->SendText(ErrorText("unauthorized", socket.info().refusal));
+    return Close(1008, "unauthorized");
+  }
   Admission outcome = Admission::kAdmitted;
-  session_ = table_.Admit(*this, &outcome);
+  session_ = table_.Admit(*this, {socket.info().remote_address, socket.info().priority}, &outcome);
   if (outcome == Admission::kDraining) {
     socket_->SendText(ErrorText("draining", "the server is stopping", kRetryAfterMs));
     Close(1013, "draining");
-  } else if (outcome == Admission::kBusy) {
-    socket_->SendText(ErrorText("busy", "all places are taken", kRetryAfterMs));
+  } else if (outcome != Admission::kAdmitted) {
+    const bool address = outcome == Admission::kAddress;
+    socket_->SendText(
+        ErrorText("busy", address ? "your address has its places taken" : "all places are taken",
+                  kRetryAfterMs));
     Close(1013, "busy");
   } else {
     socket_->SendText(HelloText(table_.parts().engine.info(), kServerName, session_->id()));

@@ -78,8 +78,8 @@ class VoiceService::State {
         ticks_(engine, clock, MakeTickOptions(engine.info(), options), wake_.fd),
         codecs_(CodecThreads(options)),
         preparers_(1),
-        table_(
-            {io, engine, clock, ticks_, codecs_, preparers_, options.opus, options.start_within}),
+        table_({io, engine, clock, ticks_, codecs_, preparers_, options.opus, options.start_within,
+                options.max_per_address, options.limit_loopback}),
         reader_(io, dup(wake_.fd)),
         clock_timer_(io),
         drain_timer_(io) {}
@@ -114,6 +114,7 @@ class VoiceService::State {
     WebSocketRoute route;
     route.path = std::move(path);
     route.sub_protocol = sub_protocol;
+    route.right = Right::kTalk;
     route.max_message_bytes = kVoiceMaxMessageBytes;
     route.make_handler = [this](const ConnectionInfo&) {
       return std::make_unique<Connection>(table_, clock_);
@@ -136,7 +137,8 @@ class VoiceService::State {
   }
 
   HttpResponse Metrics() const {
-    const MetricsSources sources = {ticks_, table_, CodecThreads(options_), Health().status == 200};
+    const MetricsSources sources = {ticks_, table_, CodecThreads(options_), Health().status == 200,
+                                    options_.front.get()};
     return {200,
             MetricsText::kContentType,
             ServiceMetrics(sources, clock_.Now()),
@@ -245,10 +247,11 @@ std::vector<WebSocketRoute> VoiceService::socket_routes() {
 
 std::vector<HttpRoute> VoiceService::http_routes() {
   State* state = state_.get();
-  return {{"/healthz", [state](const ConnectionInfo&) { return state->Health(); }},
-          {"/readyz", [state](const ConnectionInfo&) { return state->Ready(); }},
-          {"/metrics", [state](const ConnectionInfo&) { return state->Metrics(); }},
-          {"/v1/info", [state](const ConnectionInfo&) { return state->Info(); }}};
+  return {
+      {"/healthz", [state](const ConnectionInfo&) { return state->Health(); }},
+      {"/readyz", [state](const ConnectionInfo&) { return state->Ready(); }},
+      {"/metrics", [state](const ConnectionInfo&) { return state->Metrics(); }, Right::kMetrics},
+      {"/v1/info", [state](const ConnectionInfo&) { return state->Info(); }, Right::kAny}};
 }
 
 void VoiceService::Start() { state_->Start(); }

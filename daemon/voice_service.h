@@ -23,6 +23,9 @@ struct VoiceServiceOptions {
   std::chrono::milliseconds prefill_guard{10};  // as TickOptions::guard
   std::chrono::milliseconds drain_grace{0};     // how long Drain lets conversations go on
   std::chrono::seconds start_within{10};        // as SessionTable::Parts::start_within
+  int max_per_address = 0;                      // as SessionTable::Parts::max_per_address
+  bool limit_loopback = false;                  // as SessionTable::Parts::limit_loopback
+  std::shared_ptr<const FrontCounters> front;   // of the web server, for /metrics; may be null
   audio::PlayoutOptions playout;
   audio::OpusEncoderOptions opus;
 };

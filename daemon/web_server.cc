@@ -2,7 +2,6 @@
 
 #include <libwebsockets.h>
 #include <netinet/tcp.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
@@ -26,8 +25,7 @@ using asio::ip::tcp;
 constexpr int kUnsentBytes =
     16384;  // that the kernel may hold of a connection, beyond those in flight
 constexpr std::chrono::milliseconds kSweepEvery{100};
-constexpr int kKeepAliveTimeout_s = 30;
-constexpr unsigned short kMaxHeaderBytes = 8192;
+constexpr int kAnswerRounds = 6;
 
 }  // namespace
 
@@ -39,6 +37,7 @@ class WebServer::State {
         options_(std::move(options)),
         http_routes_(std::move(http_routes)),
         socket_routes_(std::move(socket_routes)),
+        access_(options_.access),
         uv_(io),
         sweep_(io) {
     MakeProtocols();
@@ -116,24 +115,7 @@ class WebServer::State {
   }
 
   void MakeContext() {
-    lws_set_log_level(LLL_ERR, [](int, const char*) {});  // peers' faults are theirs to know
-    void* loops[1] = {uv_.loop()};
-    lws_context_creation_info info{};
-    info.options = LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS |
-                   LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT | LWS_SERVER_OPTION_VALIDATE_UTF8;
-    info.foreign_loops = loops;
-    info.user = this;
-    info.gid = static_cast<gid_t>(-1);
-    info.uid = static_cast<uid_t>(-1);
-    info.max_http_header_data = kMaxHeaderBytes;
-    info.max_http_header_pool =
-        static_cast<unsigned short>(std::clamp<size_t>(options_.max_connections, 16, 1024));
-    info.timeout_secs = static_cast<unsigned>(options_.idle_timeout_s);
-    info.timeout_secs_ah_idle = static_cast<unsigned>(options_.idle_timeout_s);
-    context_ = lws_create_context(&info);
-    if (context_ == nullptr) {
-      throw InputError("web server: libwebsockets did not start; is libwebsockets-evlib-uv there?");
-    }
+    context_ = OpenContext(uv_.loop(), options_, this);
     for (auto& listener : listeners_) MakeVhost(*listener);
   }
 
@@ -148,36 +130,11 @@ class WebServer::State {
   }
 
   void MakeVhost(Listener& listener) {
-    listener.name = (listener.tls ? "tls" : "plain") + std::to_string(listener.port);
-    lws_context_creation_info info{};
-    info.port = CONTEXT_PORT_NO_LISTEN_SERVER;
-    info.protocols = protocols_.data();
-    info.vhost_name = listener.name.c_str();
-    info.keepalive_timeout = kKeepAliveTimeout_s;
-    info.timeout_secs = static_cast<unsigned>(options_.idle_timeout_s);
-    info.options = LWS_SERVER_OPTION_VALIDATE_UTF8;
-    info.alpn = "http/1.1";
-    info.user = this;
-    if (listener.tls) {
-      CheckReadable("certificate", options_.certificate_file);
-      CheckReadable("private_key", options_.private_key_file);
-      info.options |= LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
-      info.ssl_cert_filepath = options_.certificate_file.c_str();
-      info.ssl_private_key_filepath = options_.private_key_file.c_str();
-      info.ssl_options_set = SSL_OP_NO_SSLv3 | SSL_OP_NO_TLSv1 | SSL_OP_NO_TLSv1_1;
-    }
-    listener.vhost = lws_create_vhost(context_, &info);
-    if (listener.vhost == nullptr) {
-      DestroyContext();
-      throw InputError("certificate " + options_.certificate_file + ", private_key " +
-                       options_.private_key_file +
-                       ": expected a PEM certificate and its key, found something else");
-    }
-  }
-
-  static void CheckReadable(const char* key, const std::string& file) {
-    if (access(file.c_str(), R_OK) == 0) return;
-    throw InputError(std::string(key) + ": expected a readable PEM file, found \"" + file + "\"");
+    if (OpenVhost(context_, protocols_.data(), options_, this, &listener)) return;
+    DestroyContext();
+    throw InputError("certificate " + options_.certificate_file + ", private_key " +
+                     options_.private_key_file +
+                     ": expected a PEM certificate and its key, found something else");
   }
 
   void Accept(Listener& listener) {
@@ -208,7 +165,9 @@ class WebServer::State {
       listener.socket.close(error);
       return;
     }
-    if (connections_.size() >= options_.max_connections) {
+    const bool many = connections_.size() >= options_.max_connections;
+    if (many || TooManyFrom(remote.address().to_string())) {
+      ++(many ? options_.counters->connections : options_.counters->address);
       tcp::socket refused = std::move(listener.socket);
       // Words before a TLS handshake would not be understood.
       if (!listener.tls) RefuseConnection(std::move(refused), refused_);
@@ -232,6 +191,14 @@ class WebServer::State {
     uv_.Kick();
   }
 
+  bool TooManyFrom(const std::string& address) const {
+    if (IsLoopback(address) && !options_.limit_loopback) return false;
+    const auto same =
+        std::count_if(connections_.begin(), connections_.end(),
+                      [&](const auto& entry) { return entry.second.remote_address == address; });
+    return static_cast<size_t>(same) >= options_.max_connections_per_address;
+  }
+
   void Sweep() {
     const auto now = std::chrono::steady_clock::now();
     const bool keep_alive = now >= next_keep_alive_;
@@ -246,6 +213,7 @@ class WebServer::State {
       connection.peer->CheckDeadline(now);
     }
     // Each takes itself out of connections_.
+    options_.counters->slow += idle.size();
     for (lws* const wsi : idle) lws_set_timeout(wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_SYNC);
     if (!idle.empty()) uv_.Kick();
     sweep_.expires_after(kSweepEvery);
@@ -257,8 +225,10 @@ class WebServer::State {
 
   // libwebsockets' own limits are coarse and begin anew with what trickles in.
   bool Idle(const Connection& connection, std::chrono::steady_clock::time_point now) const {
-    return connection.exchange == nullptr &&
-           now - connection.since >= std::chrono::seconds(options_.idle_timeout_s);
+    const std::chrono::seconds limit(options_.idle_timeout_s);
+    const bool answering = connection.exchange != nullptr;
+    if (answering && connection.exchange->done()) return false;  // libwebsockets' own limit holds
+    return now - connection.since >= (answering ? kAnswerRounds * limit : limit);
   }
 
   // The C boundary: nothing may be thrown through libwebsockets.
@@ -323,8 +293,12 @@ class WebServer::State {
       response.body = "expected GET or HEAD\n";
       response.headers["Allow"] = "GET, HEAD";
     } else {
-      response = Cached(request, route->respond(request.info));
+      const AccessDecision decision = access_.Check(request.access(), route->right, false);
+      response = decision.refusal == AccessDecision::Refusal::kNone
+                     ? Cached(request, route->respond(request.info))
+                     : Refusal(decision, options_.counters.get());
     }
+    connection.since = std::chrono::steady_clock::now();
     connection.exchange = std::make_unique<HttpExchange>(std::move(response), request.method);
     return connection.exchange->Start(wsi);
   }
@@ -345,6 +319,8 @@ class WebServer::State {
       // would give up the connection anyway.
       refusal.status = 400;
       refusal.body = "expected no Sec-WebSocket-Protocol, found unknown ones only\n";
+    } else if (!Grant(*route, &request, &refusal)) {
+      // answered below
     } else {
       connection.peer = std::make_unique<WebSocketPeer>(
           wsi, std::move(request.info), *route, [this] { uv_.Kick(); },
@@ -352,6 +328,19 @@ class WebServer::State {
       return 0;
     }
     return RefuseUpgrade(wsi, refusal);
+  }
+
+  // Notes in the request who it is; false, and an answer, where he may not come in.
+  bool Grant(const WebSocketRoute& route, HttpRequest* request, HttpResponse* refusal) {
+    const AccessDecision decision = access_.Check(request->access(), route.right, true);
+    request->info.key_name = decision.key_name;
+    request->info.priority = decision.priority;
+    if (decision.refusal == AccessDecision::Refusal::kNone) return true;
+    *refusal = Refusal(decision, options_.counters.get());
+    const bool page = !request->info.origin.empty() && !route.sub_protocol.empty();
+    if (!page || decision.refusal == AccessDecision::Refusal::kOrigin) return false;
+    request->info.refusal = decision.reason();
+    return true;
   }
 
   bool OffersKnown(const HttpRequest& request) const {
@@ -382,6 +371,7 @@ class WebServer::State {
   const std::vector<HttpRoute> http_routes_;
   const std::vector<WebSocketRoute> socket_routes_;
   // Owned by us.
+  const AccessControl access_;
   UvOnAsio uv_;
   asio::steady_timer sweep_;
   std::vector<std::unique_ptr<Listener>> listeners_;

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/access_control.h"
 #include "engine/error.h"
 
 namespace antiphon::daemon {
@@ -25,6 +26,11 @@ struct ConnectionInfo {
   std::map<std::string, std::string> query;  // percent-decoded
   std::string origin;                        // header, "" if absent
   bool secure = false;
+  std::string key_name;  // of the key it brought, "" where none was needed
+  Priority priority = Priority::kNormal;
+  // Not "": the caller may not talk, for this reason. Only pages on routes with a sub-protocol come
+  // so far, because browsers do not show them an HTTP answer; others get 401 or 403.
+  std::string refusal;
 };
 
 // One WebSocket, as its handler sees it. Valid until the handler's OnClose returns.
@@ -61,6 +67,7 @@ struct WebSocketRoute {
   std::string sub_protocol;
   size_t max_message_bytes = 1 << 16;
   std::function<std::unique_ptr<WebSocketHandler>(const ConnectionInfo&)> make_handler;
+  Right right = Right::kNone;
 };
 
 struct HttpResponse {
@@ -73,6 +80,7 @@ struct HttpResponse {
 struct HttpRoute {
   std::string path;  // exact match, GET and HEAD
   std::function<HttpResponse(const ConnectionInfo&)> respond;
+  Right right = Right::kNone;
 };
 
 struct ListenAddress {
@@ -82,13 +90,25 @@ struct ListenAddress {
   int inherited_fd = -1;  // >= 0: this socket, which listens already, and is ours from now on
 };
 
+// Who was turned away before any handler saw him. I/O thread only.
+struct FrontCounters {
+  uint64_t connections = 0, address = 0;    // too many, in all or from one address
+  uint64_t origin = 0, key = 0, right = 0;  // AccessDecision::Refusal
+  uint64_t slow = 0;                        // requests that did not come, answers not taken
+};
+
 struct WebServerOptions {
   std::vector<ListenAddress> listen;
   std::string certificate_file;  // PEM; needed where an address has tls
   std::string private_key_file;
-  int ping_interval_s = 5;        // silent peers are pinged, and cut after 2 unanswered
-  size_t max_connections = 1024;  // more get 503; where TLS is expected, they are closed
-  int idle_timeout_s = 10;        // from accepting a connection to its first whole request
+  int ping_interval_s = 5;                  // silent peers are pinged, and cut after 2 unanswered
+  size_t max_connections = 1024;            // more get 503; where TLS is expected, they are closed
+  size_t max_connections_per_address = 64;  // of other machines
+  bool limit_loopback = false;              // count this machine as another
+  // From accepting a connection to its first whole request; answers may take six times as long.
+  int idle_timeout_s = 10;
+  AccessOptions access;
+  std::shared_ptr<FrontCounters> counters = std::make_shared<FrontCounters>();
 };
 
 // A listen address that someone else has.

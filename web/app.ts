@@ -2,6 +2,7 @@
 
 import { Conversation, isLive } from "./conversation";
 import { Details } from "./details";
+import { keyHeaders, takeKeyFromAddress } from "./key";
 import { kFloorDb } from "./level";
 import { MeterBar, SmoothLevel } from "./meters";
 import { obstacle } from "./microphone";
@@ -51,6 +52,7 @@ class App {
   private lastFrameAt = 0;
 
   constructor() {
+    takeKeyFromAddress();
     this.talk.addEventListener("click", () => this.press());
     this.mute.addEventListener("click", () => this.toggleMute());
     document.addEventListener("keydown", (event) => this.onKey(event));
@@ -165,7 +167,7 @@ class App {
   // Before the first conversation, so that voice and persona can be chosen for it.
   private async askForModel(): Promise<void> {
     try {
-      const answer = await fetch("v1/info", { cache: "no-store" });
+      const answer = await fetch("v1/info", { cache: "no-store", headers: keyHeaders() });
       const model = parseInfo(await answer.json());
       if (model && !this.conversation) this.showModel(model);
     } catch {

@@ -1,6 +1,7 @@
 // One WebSocket to the daemon: frames the messages, watches that sound keeps coming, and tells once
 // how it ended.
 
+import { keyProtocols } from "./key";
 import {
   kSubProtocol,
   parseServerMessage,
@@ -40,7 +41,7 @@ export class Connection {
 
   constructor(url: string, events: ConnectionEvents) {
     this.events = events;
-    this.socket = new WebSocket(url, kSubProtocol);
+    this.socket = new WebSocket(url, [kSubProtocol, ...keyProtocols()]);
     this.socket.binaryType = "arraybuffer";
     this.socket.onmessage = (event) => this.receive(event.data);
     this.socket.onclose = (event) => this.end(event.code);

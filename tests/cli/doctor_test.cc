@@ -1,5 +1,6 @@
 // What the doctor says of machines that are made of files.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -15,7 +16,7 @@ using Level = Finding::Level;
 
 class DoctorTest : public ::testing::Test {
  protected:
-  DoctorTest() : root(testing::TempDir() + "antiphon_doctor") {
+  DoctorTest() : root(testing::TempDir() + "antiphon_doctor_" + std::to_string(getpid())) {
     fs::remove_all(root);
     fs::create_directories(root);
   }

@@ -71,7 +71,7 @@ struct SessionRig {
         ticks(engine, clock, Options(lanes), -1),
         codecs(2),
         preparers(1),
-        table({io, engine, clock, ticks, codecs, preparers, {}, start_within}) {
+        table({io, engine, clock, ticks, codecs, preparers, {}, start_within, 0, false}) {
     engine.tick_cost = std::chrono::milliseconds(5);
   }
 
