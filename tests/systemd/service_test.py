@@ -18,7 +18,7 @@ def start(folder, arguments, listener=None, watchdog_us=0):
     notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     notify.bind(f"{folder}/notify")
     notify.settimeout(30)
-    environment = dict(os.environ, NOTIFY_SOCKET=f"{folder}/notify", STATE_DIRECTORY=folder)
+    environment = dict(os.environ, NOTIFY_SOCKET=f"{folder}/notify", STATE_DIRECTORY=folder, JOURNAL_STREAM="8:1")
 
     def in_child():
         if listener is not None:
@@ -55,6 +55,8 @@ with tempfile.TemporaryDirectory() as folder:
     process.send_signal(signal.SIGTERM)
     await_message(notify, "STOPPING=1")
     assert process.wait(20) == 0, process.stderr.read()
+    lines = process.stderr.read().splitlines()
+    assert lines and all(line[0] == "<" and line[1] in "3467" and line[2] == ">" for line in lines), lines
     notify.close()
     os.unlink(f"{folder}/notify")
 
