@@ -25,8 +25,9 @@
 namespace antiphon::kernels::cpu {
 namespace {
 
-// Bytes ahead of the reading: see kFetchAhead in kv_kernels.h.
-constexpr int64_t kAhead = 4096;
+// A core gets its share of the memory's bandwidth only from several streams. While this many panels
+// are computed one after another, as many after them are fetched side by side.
+constexpr int kStreams = 4;
 
 constexpr int32_t kChannels = 16;
 constexpr int32_t kQuads = kQuantGroup / 4;
@@ -162,6 +163,16 @@ ANTIPHON_AMX inline void Scale(const PanelGroups<kFormat>& panel, int32_t group,
   }
 }
 
+// Asks for `bytes` from each of kStreams panels on; returns what comes next.
+ANTIPHON_AMX inline const std::byte* Fetch(const std::byte* from, int64_t bytes,
+                                           int64_t panel_bytes) {
+  for (int stream = 0; stream < kStreams; ++stream) {
+    const auto* at = reinterpret_cast<const char*>(from + stream * panel_bytes);
+    for (int64_t i = 0; i < bytes; i += 64) _mm_prefetch(at + i, _MM_HINT_T1);
+  }
+  return from + bytes;
+}
+
 // One panel's sums for kTiles tiles of kRows rows. Three stages are under way: one is unpacked, one
 // is in the tiles, one is scaled, group by group in turn, so that neither unit waits for the other.
 template <QuantFormat kFormat, int kRows, int kTiles>
@@ -170,7 +181,8 @@ class PanelSums {
   ANTIPHON_AMX PanelSums(const std::byte* panel, const QuantizedTile* x, Passage* passage)
       : panel_{panel}, x_(x), passage_(passage) {}
 
-  ANTIPHON_AMX void Run(int32_t blocks, float (*out)[kRows][kChannels]) {
+  ANTIPHON_AMX void Run(int32_t blocks, const std::byte* fetch, float (*out)[kRows][kChannels]) {
+    const int64_t panel_bytes = blocks * QuantBlockBytes(kFormat);
     constexpr int kGroups = kDots / kTiles;
     const int32_t groups = blocks * kGroupsPerBlock;
     __m512 sums[kRows];
@@ -185,10 +197,7 @@ class PanelSums {
     int32_t stage = 0;
     for (; stage + kGroups <= groups; stage += kGroups) {
       const int side = stage / kGroups & 1;
-      const auto* fetch = reinterpret_cast<const char*>(panel_.Block(stage)) + kAhead;
-      for (int64_t i = 0; i < StageBlocks(kTiles) * QuantBlockBytes(kFormat); i += 64) {
-        _mm_prefetch(fetch + i, _MM_HINT_T0);
-      }
+      fetch = Fetch(fetch, StageBlocks(kTiles) * QuantBlockBytes(kFormat) / kStreams, panel_bytes);
       Stage<0, kGroups>(stage, std::min(kGroups, groups - stage - kGroups), side, sums, out);
       Keep<0, kDots>(side);
     }
@@ -276,8 +285,10 @@ ANTIPHON_AMX void Panels(const QuantizedBlock& block) {
   alignas(64) float sums[kTiles][kRows][kChannels];
   Configure(kRows);
   for (int32_t panel = block.panel_begin; panel < block.panel_end; ++panel) {
-    PanelSums<kFormat, kRows, kTiles>(block.panels + panel * panel_bytes, x, &passage)
-        .Run(block.blocks, sums);
+    const std::byte* at = block.panels + panel * panel_bytes;
+    const int32_t turn = (panel - block.panel_begin) % kStreams;
+    const std::byte* next = at + (kStreams - turn) * panel_bytes + turn * panel_bytes / kStreams;
+    PanelSums<kFormat, kRows, kTiles>(at, x, &passage).Run(block.blocks, next, sums);
     for (int tile = 0; tile < kTiles; ++tile) {
       for (int r = 0; r < kRows; ++r) {
         Store(block, panel, _mm512_load_ps(sums[tile][r]), block.y[tile * kQuantTile + r]);
