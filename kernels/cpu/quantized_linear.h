@@ -28,7 +28,8 @@ struct QuantizedBlock {
 };
 
 // Computes panels [panel_begin, panel_end) for the tiles' rows, with the kernel that is the fastest
-// here for their number: all give the same sums, bit for bit.
+// here for their number. The x86 kernels give the same sums bit for bit; the portable one, which is
+// never chosen beside them on a machine that has AVX2, may round a product differently.
 void QuantizedLinear(const QuantizedBlock& block) noexcept;
 
 // A kernel by name, as tests and benchmarks compare them.

@@ -2,8 +2,8 @@
 // what is left to the vector units is to unpack a group once and to scale every row's sixteen dot
 // products: three instructions a row where VNNI takes eleven. Pays from a few rows up.
 //
-// A block of 64 inputs is in the tiles while the block before it is scaled: the tile unit takes
-// about 50 cycles from weights to dot products.
+// One or two blocks of 64 inputs, a stage, are in the tiles while the next are unpacked and the
+// ones before are scaled: the tile unit takes about 50 cycles from weights to dot products.
 #ifdef __x86_64__
 
 #include <asm/prctl.h>
@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/cpu/quantized_avx512-inl.h"
 #include "kernels/cpu/quantized_linear_x86.h"
 
 // gcc 12's own headers leave vectors undefined on purpose.
@@ -29,7 +30,7 @@ namespace {
 // are computed one after another, as many after them are fetched side by side.
 constexpr int kStreams = 4;
 
-constexpr int32_t kChannels = 16;
+constexpr int32_t kChannels = kPanelChannels;
 constexpr int32_t kQuads = kQuantGroup / 4;
 
 // Tile registers are not renamed: four hold dot products under way (of four groups of one tile of
@@ -122,9 +123,7 @@ struct PanelGroups {
            group % kGroupsPerBlock * kBytes;
   }
   ANTIPHON_AMX __m512 Scales(int32_t group) const {
-    const std::byte* at = Block(group) + group % kGroupsPerBlock * 2 * kChannels;
-    const __m256i half = _mm256_load_si256(reinterpret_cast<const __m256i*>(at));
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+    return LoadScales(Block(group), group % kGroupsPerBlock);
   }
   const std::byte* Block(int32_t group) const {
     return panel + int64_t{group / kGroupsPerBlock} * QuantBlockBytes(kFormat);
@@ -181,6 +180,8 @@ class PanelSums {
   ANTIPHON_AMX PanelSums(const std::byte* panel, const QuantizedTile* x, Passage* passage)
       : panel_{panel}, x_(x), passage_(passage) {}
 
+  // The panel's `blocks` blocks to out [kTiles]; meanwhile fetches a kStreams-th of each of the
+  // kStreams panels at `fetch` (an address past the weights does no harm: it is only a hint).
   ANTIPHON_AMX void Run(int32_t blocks, const std::byte* fetch, float (*out)[kRows][kChannels]) {
     const int64_t panel_bytes = blocks * QuantBlockBytes(kFormat);
     constexpr int kGroups = kDots / kTiles;
@@ -263,20 +264,6 @@ class PanelSums {
   Passage* passage_;
 };
 
-ANTIPHON_AMX inline void Store(const QuantizedBlock& block, int32_t panel, __m512 sums, float* y) {
-  const bool plain =
-      block.bias == nullptr && block.scale == nullptr && block.activation == Activation::kNone;
-  const int32_t begin = panel * kChannels;
-  if (plain && begin + kChannels <= block.n) {
-    if (block.accumulate) sums = _mm512_add_ps(sums, _mm512_loadu_ps(y + begin));
-    _mm512_storeu_ps(y + begin, sums);
-    return;
-  }
-  alignas(64) float values[kChannels];
-  _mm512_store_ps(values, sums);
-  FinishPanel(block, panel, values, y);
-}
-
 template <QuantFormat kFormat, int kRows, int kTiles>
 ANTIPHON_AMX void Panels(const QuantizedBlock& block) {
   const int64_t panel_bytes = block.blocks * QuantBlockBytes(kFormat);
@@ -291,7 +278,7 @@ ANTIPHON_AMX void Panels(const QuantizedBlock& block) {
     PanelSums<kFormat, kRows, kTiles>(at, x, &passage).Run(block.blocks, next, sums);
     for (int tile = 0; tile < kTiles; ++tile) {
       for (int r = 0; r < kRows; ++r) {
-        Store(block, panel, _mm512_load_ps(sums[tile][r]), block.y[tile * kQuantTile + r]);
+        StorePanel(block, panel, _mm512_load_ps(sums[tile][r]), block.y[tile * kQuantTile + r]);
       }
     }
   }

@@ -6,6 +6,7 @@
 
 #include <immintrin.h>
 
+#include "kernels/cpu/quantized_avx512-inl.h"
 #include "kernels/cpu/quantized_linear_x86.h"
 
 // gcc 12's own headers leave vectors undefined on purpose.
@@ -20,7 +21,7 @@ namespace {
 // Bytes ahead of the reading: see kFetchAhead in kv_kernels.h.
 constexpr int64_t kAhead = 4096;
 
-constexpr int32_t kChannels = 16;
+constexpr int32_t kChannels = kPanelChannels;
 constexpr int kSideBySide = 4;
 constexpr int32_t kQuads = kQuantGroup / 4;  // dot products of a group
 
@@ -33,8 +34,7 @@ struct Group {
 template <QuantFormat kFormat>
 ANTIPHON_VNNI inline void LoadGroup(const std::byte* block, int32_t g, Group* group) {
   const auto* p = reinterpret_cast<const uint8_t*>(block);
-  const __m256i half = _mm256_load_si256(reinterpret_cast<const __m256i*>(p + g * 2 * kChannels));
-  group->scales = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+  group->scales = LoadScales(block, g);
   p += 2 * kChannels * kGroupsPerBlock;
   if constexpr (kFormat == QuantFormat::kInt4) {
     p += g * kChannels * kQuantGroup / 2;
@@ -54,20 +54,6 @@ ANTIPHON_VNNI inline __m512i Broadcast4(const int8_t* p) {
   int32_t four;
   __builtin_memcpy(&four, p, sizeof(four));
   return _mm512_set1_epi32(four);
-}
-
-ANTIPHON_VNNI inline void Store(const QuantizedBlock& block, int32_t panel, __m512 sums, float* y) {
-  const bool plain =
-      block.bias == nullptr && block.scale == nullptr && block.activation == Activation::kNone;
-  const int32_t begin = panel * kChannels;
-  if (plain && begin + kChannels <= block.n) {
-    if (block.accumulate) sums = _mm512_add_ps(sums, _mm512_loadu_ps(y + begin));
-    _mm512_storeu_ps(y + begin, sums);
-    return;
-  }
-  alignas(64) float values[kChannels];
-  _mm512_store_ps(values, sums);
-  FinishPanel(block, panel, values, y);
 }
 
 // Rows [kFirst, kRows) of one group. A few go side by side: one row's products wait for each other,
@@ -129,7 +115,7 @@ ANTIPHON_VNNI void Tile(const QuantizedBlock& block, int32_t panel) {
     }
   }
   for (int p = 0; p < kPanels; ++p) {
-    for (int r = 0; r < kRows; ++r) Store(block, panel + p, sums[p][r], block.y[r]);
+    for (int r = 0; r < kRows; ++r) StorePanel(block, panel + p, sums[p][r], block.y[r]);
   }
 }
 
