@@ -10,7 +10,7 @@ import numpy as np
 from bank import Bank, BankWriter
 from config import FRAME_SAMPLES, RATE_HZ, AgentConfig, Config
 from damage import trimmed
-from domain import DIGITS, Domain, plain
+from domain import DIGITS, Domain
 from progress import Progress, is_fresh
 from speech import Flite, Speech, Timed
 from vocoder import synthesise
@@ -77,7 +77,3 @@ class Answers:
             raise ValueError(f"{text!r}: {len(written)} words written, {len(spoken)} spoken")
         frame_s = FRAME_SAMPLES / RATE_HZ
         return [(word, int(begin / frame_s)) for word, (_, begin, _) in zip(written, spoken)]
-
-
-def spoken_alike(a: str, b: str) -> bool:
-    return plain(a) == plain(b)

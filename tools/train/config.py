@@ -19,8 +19,6 @@ class DataConfig:
     seed: int
     utterances: int  # of callers, in training voices
     held_out_utterances: int  # of held-out voices and held-out paraphrases
-    dialogues: int
-    dialogue_frames: int
     workers: int
 
 
@@ -32,39 +30,9 @@ class AgentConfig:
 
 
 @dataclass(frozen=True)
-class CodecConfig:
-    minutes: float
-    batch: int
-    frames: int  # of a crop
-    rate: float
-    decoder_minutes: float
-    decoder_batch: int
-    decoder_rate: float
-
-
-@dataclass(frozen=True)
-class LmConfig:
-    minutes: float
-    batch: int
-    rate: float
-    depth_frames: int  # of a batch that the depth models are trained with
-
-
-@dataclass(frozen=True)
-class EvaluateConfig:
-    questions: int
-    slots: int
-    barge_ins: int
-    silence_minutes: float
-
-
-@dataclass(frozen=True)
 class Config:
     data: DataConfig
     agent: AgentConfig
-    codec: CodecConfig
-    lm: LmConfig
-    evaluate: EvaluateConfig
 
     @property
     def folder(self) -> Path:
@@ -90,7 +58,6 @@ def _section(kind: type[T], table: dict[str, Any], name: str, path: Path) -> T:
 def load(path: Path) -> Config:
     with open(path, "rb") as file:
         tables = tomllib.load(file)
-    kinds = {"data": DataConfig, "agent": AgentConfig, "codec": CodecConfig, "lm": LmConfig,
-             "evaluate": EvaluateConfig}
+    kinds = {"data": DataConfig, "agent": AgentConfig}
     return Config(**{name: _section(kind, tables.get(name, {}), name, path)
                      for name, kind in kinds.items()})
