@@ -2,7 +2,7 @@
 JOBS ?= $(shell nproc)
 SOURCES = $(shell git ls-files '*.cc' '*.h')
 
-.PHONY: all deps run test quick bench package fmt lint clean
+.PHONY: all deps deps-test run test quick bench package fmt lint clean
 
 all: build/release/build.ninja
 	cmake --build --preset release -j $(JOBS)
@@ -10,13 +10,16 @@ all: build/release/build.ninja
 deps:
 	@tools/install_deps.sh
 
+deps-test: deps
+	@tools/install_deps.sh packages_test.txt
+
 build/%/build.ninja: | deps
 	cmake --preset $*
 
 run: all
 	build/release/antiphond
 
-test: all
+test: deps-test all
 	ctest --preset release -j $(JOBS)
 
 # The tests that take seconds: no sanitizer builds, no browser.

@@ -6,8 +6,8 @@
 namespace antiphon::daemon {
 
 // Sets spdlog's default logger up, once, before threads start. Level: "debug", "info", "warning",
-// "error". Under the journal, which has its own clock, lines have no
-// time, and their level as the journal's priority.
+// "error". Under the journal, which has its own clock, lines have no time and carry their level as
+// the journal's priority.
 void StartLog(const std::string& level);
 
 }  // namespace antiphon::daemon

@@ -24,7 +24,9 @@ void MoshiConnection::OnOpen(WebSocket& socket) {
   session_ = table_.Admit(*this, {socket.info().remote_address, socket.info().priority}, &outcome);
   // 1013 makes these clients try again; 1000 would make them try at once.
   if (outcome == Admission::kDraining) return Refuse(1013, "draining: the server is stopping");
-  if (outcome != Admission::kAdmitted) return Refuse(1013, "busy: all places are taken");
+  if (outcome == Admission::kAddress)
+    return Refuse(1013, "busy: your address has its places taken");
+  if (outcome == Admission::kBusy) return Refuse(1013, "busy: all places are taken");
   request_ = ParseMoshiQuery(socket.info().query, table_.parts().engine.info());
   if (!request_.fault.empty()) return Refuse(1008, request_.fault);
   if (!request_.has_seed) request_.options.seed = RandomSeed();

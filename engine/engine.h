@@ -114,6 +114,7 @@ class Engine {
   // skipped (has_audio = false).
   virtual void Tick(std::span<FrameIo> frames) noexcept = 0;
 
+  // By the thread that calls Join and Leave.
   virtual KvUse kv_use() const noexcept { return {}; }
 };
 

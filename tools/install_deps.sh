@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes sure that the Debian packages of tools/packages.txt are installed: as root installs what is
-# missing, otherwise prints the one command that does. Quiet when nothing is missing.
+# install_deps.sh [LIST...]: makes sure that the Debian packages of the lists (packages.txt) are
+# installed: as root installs what is missing, otherwise prints the one command that does. Quiet when
+# nothing is missing.
 set -euo pipefail
 cd "$(dirname "$0")"
 missing=()
@@ -12,7 +13,7 @@ while read -r package; do
   [ "$package" = nodejs ] && [ $have_node = 1 ] && continue
   [ "$package" = npm ] && [ $have_npm = 1 ] && continue
   dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
-done < packages.txt
+done < <(cat "${@:-packages.txt}")
 [ ${#missing[@]} -eq 0 ] && exit 0
 if [ "$(id -u)" -ne 0 ]; then
   echo "These packages are missing. Install them with:" >&2
