@@ -1,8 +1,5 @@
 #include "cli/bench_run.h"
 
-#include <pthread.h>
-#include <sched.h>
-
 #include <algorithm>
 #include <chrono>
 #include <numeric>
@@ -10,26 +7,13 @@
 
 #include "engine/error.h"
 #include "engine/make_executor.h"
+#include "kernels/cpu/core_binding.h"
 
 namespace antiphon::cli {
 
 using kernels::Stage;
 
 namespace {
-
-// The calling thread is the executor's first worker; the others pin themselves.
-void PinToFirstCore() {
-  cpu_set_t allowed, one;
-  CPU_ZERO(&allowed);
-  CPU_ZERO(&one);
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed)) continue;
-    CPU_SET(cpu, &one);
-    pthread_setaffinity_np(pthread_self(), sizeof one, &one);
-    return;
-  }
-}
 
 double Percentile(const std::vector<double>& sorted, double share) {
   const auto index = static_cast<size_t>(share * static_cast<double>(sorted.size()));
@@ -80,12 +64,12 @@ Bench::Bench(const BenchOptions& options)
   model.kv = engine::ParseKvFormat(options.kv);
   model.force_given = model.with_lm && shape.lm->family == engine::Family::kPersonaPlex;
   const auto begin = std::chrono::steady_clock::now();
-  // Before the pool's threads are made: they bind themselves to the other cores.
   model_ = std::make_unique<engine::Model>(
       std::make_shared<const engine::Checkpoint>(engine::MakeSyntheticCheckpoint(shape)), model,
       engine::MakeExecutor("cpu", options.weights, threads_));
   load_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  PinToFirstCore();
+  // The calling thread is the executor's first worker; the others bind themselves.
+  kernels::cpu::BindToCore(0);
 }
 
 Bench::~Bench() = default;

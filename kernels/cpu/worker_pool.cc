@@ -1,9 +1,8 @@
 #include "kernels/cpu/worker_pool.h"
 
-#include <pthread.h>
-#include <sched.h>
-
 #include <utility>
+
+#include "kernels/cpu/core_binding.h"
 
 namespace antiphon::kernels::cpu {
 namespace {
@@ -27,6 +26,7 @@ inline void Pause() noexcept {
 
 WorkerPool::WorkerPool(int workers, bool pin, std::function<void(int)> body)
     : workers_(workers), pin_(pin), body_(std::move(body)) {
+  AllowedCores();
   for (int worker = 1; worker < workers_; ++worker) {
     threads_.emplace_back([this, worker] { Loop(worker); });
   }
@@ -39,23 +39,8 @@ WorkerPool::~WorkerPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void WorkerPool::Pin(int worker) const {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < workers_) return;
-  int index = 0;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed) || index++ != worker) continue;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    pthread_setaffinity_np(pthread_self(), sizeof one, &one);
-    return;
-  }
-}
-
 void WorkerPool::Loop(int worker) {
-  if (pin_) Pin(worker);
+  if (pin_ && CPU_COUNT(&AllowedCores()) >= workers_) BindToCore(worker);
   uint32_t seen = 0;
   while (true) {
     for (int spin = 0; spin < kSpinsBeforeSleep; ++spin) {

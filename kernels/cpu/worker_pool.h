@@ -31,7 +31,6 @@ class WorkerPool {
 
  private:
   void Loop(int worker);
-  void Pin(int worker) const;
 
   // Given to us.
   const int workers_;

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <thread>
 #include <vector>
+
+#include "kernels/cpu/core_binding.h"
 
 namespace antiphon::kernels::cpu {
 namespace {
@@ -38,6 +41,28 @@ TEST(WorkerPoolTest, WhatWasWrittenBeforeAMeetingIsSeenAfterIt) {
       EXPECT_EQ(before, expected) << workers << " workers, run " << run;
     }
   }
+}
+
+// A pool made by a thread that is bound already: its workers must not inherit that one core, or two
+// share it and every figure is half of what it should be.
+TEST(WorkerPoolTest, WorkersOfABoundThreadHaveCoresOfTheirOwn) {
+  const int workers = CPU_COUNT(&AllowedCores());
+  if (workers < 2) GTEST_SKIP() << "one core only";
+  std::vector<cpu_set_t> bound(static_cast<size_t>(workers));
+  std::thread([&] {
+    BindToCore(0);
+    WorkerPool pool(workers, true, [&](int worker) {
+      sched_getaffinity(0, sizeof(cpu_set_t), &bound[static_cast<size_t>(worker)]);
+    });
+    pool.Run();
+  }).join();
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (const cpu_set_t& one : bound) {
+    EXPECT_EQ(CPU_COUNT(&one), 1);
+    CPU_OR(&all, &all, &one);
+  }
+  EXPECT_TRUE(CPU_EQUAL(&all, &AllowedCores()));
 }
 
 // Workers that went to sleep between runs wake for the next.
